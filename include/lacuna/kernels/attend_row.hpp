@@ -1,0 +1,168 @@
+#pragma once
+#include <lacuna/core/softmax_state.hpp>
+#include <lacuna/kernels/attend_args.hpp>
+
+namespace lacuna {
+
+/// Attention of one query row over the part of its list that a split names: the portable body, right for every shape and on every
+/// team. Block ((b * query heads + h) * queries + i) * splits + s. An empty row gives output 0 and LSE -inf. Rows outside the list
+/// are never read. With one split the sink logit is added here, otherwise by merge_rows.
+template <class Args>
+struct attend_row {
+  using element = typename Args::element;
+  Args args;
+  attend_parts parts;
+
+  static constexpr int tile = 64;  // keys whose logits are in scratch at a time
+
+  LACUNA_HD index_t blocks() const { return args.shape.batch * args.shape.query_heads * args.shape.queries * parts.splits; }
+  LACUNA_HD std::size_t scratch_bytes() const { return (tile + args.shape.value_dim) * sizeof(float) + tile * sizeof(std::int32_t); }
+
+  LACUNA_ANY_TEAM
+  template <class Team>
+  LACUNA_HD void operator()(Team& team, index_t block) const {
+    row_task t;
+    t.split = static_cast<int>(block % parts.splits), t.row = block / parts.splits;
+    t.i = t.row % args.shape.queries, t.head = static_cast<int>(t.row / args.shape.queries % args.shape.query_heads);
+    t.b = t.row / args.shape.queries / args.shape.query_heads;
+    t.s = sequence_at(args.lengths, args.shape, t.b);
+    if (t.i >= t.s.queries) return;
+    t.position = t.s.position(t.i);
+
+    float* const weight = reinterpret_cast<float*>(team.scratch());
+    float* const acc = weight + tile;
+    std::int32_t* const slot = reinterpret_cast<std::int32_t*>(acc + args.shape.value_dim);
+    for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) acc[d] = 0;
+    softmax_state state;
+    walk(team, t, weight, acc, slot, state);
+    store(team, t, acc, state);
+  }
+
+ private:
+  struct row_task {
+    index_t b, i, row, position;
+    int head, split;
+    sequence s;
+  };
+
+  /// Every member walks the list alike and gathers the same slots, so that tiles fill up across short spans.
+  LACUNA_ANY_TEAM
+  template <class Team>
+  LACUNA_HD void walk(Team& team, row_task const& t, float* weight, float* acc, std::int32_t* slot, softmax_state& state) const {
+    int const list = args.list_of(t.head);
+    index_row const row = args.index.row(t.s, t.b, list, t.i / args.index.tile_rows);
+    head_rule const rule = args.index.rules[args.index.head_at(t.b, list)];
+    int const token = static_cast<int>(t.i % args.index.tile_rows);
+    span const range = parts.splits == 1 ? span{0, max_keys} : parts.part(count_keys(row), t.split);
+    index_t passed = 0;  // keys of the list walked so far
+    int held = 0;
+    auto const visit = [&](index_t key) {
+      if (args.index.causal && key > t.position) return;
+      if (!args.mask.visible(rule, t.head, t.position, key)) return;
+      if (team.rank() == 0) slot[held] = static_cast<std::int32_t>(key);
+      if (++held == tile) absorb(team, t, held, weight, acc, slot, state), held = 0;
+    };
+    for (int e = 0; e < row.span_count() && passed < range.end; ++e) {
+      span const keys = row.span_at(e);
+      index_t const from = max<index_t>(keys.begin, keys.begin + range.begin - passed);
+      index_t const to = min<index_t>(keys.end, keys.begin + range.end - passed);
+      passed += keys.size();
+      if (!(row.members(e) >> (token & 63) & 1)) continue;
+      for (index_t key = from; key < to; ++key) visit(key);
+    }
+    for (int c = 0; c < row.column_count && passed < range.end; ++c)
+      if (row.reads_column(c) && passed++ >= range.begin) visit(row.columns[c]);
+    if (held > 0) absorb(team, t, held, weight, acc, slot, state);
+  }
+
+  static constexpr std::int32_t max_keys = 0x7fffffff;
+
+  LACUNA_HD static index_t count_keys(index_row const& row) {
+    index_t sum = row.span_keys();
+    for (int c = 0; c < row.column_count; ++c) sum += row.reads_column(c);
+    return sum;
+  }
+
+  LACUNA_ANY_TEAM
+  template <class Team>
+  LACUNA_HD void absorb(Team& team, row_task const& t, int held, float* weight, float* acc, std::int32_t const* slot,
+                        softmax_state& state) const {
+    team.sync();  // slots are complete
+    int const kv_head = args.shape.kv_head(t.head);
+    element const* const q = args.q.row(t.b, t.s.first_query + t.i, t.head);
+    for (int j = team.rank(); j < held; j += team.size()) {
+      element const* const k = args.kv.key(t.s, t.b, kv_head, slot[j]);
+      float dot = 0;
+      for (int d = 0; d < args.shape.key_dim; ++d) dot += to_float(q[d]) * to_float(k[d]);
+      weight[j] = args.logits(dot);
+    }
+    team.sync();  // logits are complete
+    float peak = state.max;
+    for (int j = 0; j < held; ++j) peak = max(peak, weight[j]);
+    float const keep = state.max == -infinity ? 0 : std::exp(state.max - peak);
+    for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) {
+      float sum = acc[d] * keep;
+      for (int j = 0; j < held; ++j)
+        sum += std::exp(weight[j] - peak) * to_float(args.kv.value(t.s, t.b, kv_head, slot[j])[d]);
+      acc[d] = sum;
+    }
+    float sum = state.sum * keep;
+    for (int j = 0; j < held; ++j) sum += std::exp(weight[j] - peak);
+    state = {peak, sum};
+    team.sync();  // everyone has read weights and slots
+  }
+
+  LACUNA_ANY_TEAM
+  template <class Team>
+  LACUNA_HD void store(Team& team, row_task const& t, float const* acc, softmax_state state) const {
+    float kept = 1;
+    if (parts.splits == 1 && args.sink_logits) kept = state.absorb(args.sink_logits[t.head]);
+    float const norm = state.sum > 0 ? kept / state.sum : 0;
+    if (parts.splits == 1) {
+      element* const out = args.out.row(t.b, t.s.first_query + t.i, t.head);
+      for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) out[d] = from_float<element>(acc[d] * norm);
+      if (args.lse && team.rank() == 0) args.lse(t.b, t.s.first_query + t.i, t.head) = state.lse();
+      return;
+    }
+    index_t const part = t.row * parts.splits + t.split;
+    for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) parts.out[part * args.shape.value_dim + d] = acc[d] * norm;
+    if (team.rank() == 0) parts.lse[part] = state.lse();
+  }
+};
+
+/// Joins the parts of each row in ascending order and adds the sink logit. Block (b * query heads + h) * queries + i.
+template <class Args>
+struct merge_rows {
+  using element = typename Args::element;
+  Args args;
+  attend_parts parts;
+
+  LACUNA_HD index_t blocks() const { return args.shape.batch * args.shape.query_heads * args.shape.queries; }
+  LACUNA_HD std::size_t scratch_bytes() const { return 0; }
+
+  LACUNA_ANY_TEAM
+  template <class Team>
+  LACUNA_HD void operator()(Team& team, index_t row) const {
+    index_t const i = row % args.shape.queries, b = row / args.shape.queries / args.shape.query_heads;
+    int const head = static_cast<int>(row / args.shape.queries % args.shape.query_heads);
+    sequence const s = sequence_at(args.lengths, args.shape, b);
+    if (i >= s.queries) return;
+    float const* const lse = parts.lse + row * parts.splits;
+    float const* const part = parts.out + row * parts.splits * args.shape.value_dim;
+    float peak = args.sink_logits ? args.sink_logits[head] : -infinity;
+    for (int p = 0; p < parts.splits; ++p) peak = max(peak, lse[p]);
+    float sum = peak > -infinity && args.sink_logits ? std::exp(args.sink_logits[head] - peak) : 0;
+    for (int p = 0; p < parts.splits; ++p) sum += peak > -infinity ? std::exp(lse[p] - peak) : 0;
+
+    element* const out = args.out.row(b, s.first_query + i, head);
+    for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) {
+      float acc = 0;
+      for (int p = 0; p < parts.splits; ++p)
+        if (lse[p] > -infinity) acc += std::exp(lse[p] - peak) * part[index_t{p} * args.shape.value_dim + d];
+      out[d] = from_float<element>(sum > 0 ? acc / sum : 0);
+    }
+    if (args.lse && team.rank() == 0) args.lse(b, s.first_query + i, head) = sum > 0 ? peak + std::log(sum) : -infinity;
+  }
+};
+
+}  // namespace lacuna
