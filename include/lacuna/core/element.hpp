@@ -1,7 +1,6 @@
 #pragma once
-#include <lacuna/core/macros.hpp>
+#include <lacuna/core/math.hpp>
 
-#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -14,8 +13,8 @@ struct bfloat16 {
   std::uint16_t bits;
 
   bfloat16() = default;
-  LACUNA_HD constexpr explicit bfloat16(float x) : bits{round(std::bit_cast<std::uint32_t>(x))} {}
-  LACUNA_HD constexpr explicit operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+  LACUNA_HD constexpr explicit bfloat16(float x) : bits{round(bit_cast<std::uint32_t>(x))} {}
+  LACUNA_HD constexpr explicit operator float() const { return bit_cast<float>(std::uint32_t{bits} << 16); }
 
  private:
   LACUNA_HD static constexpr std::uint16_t round(std::uint32_t x) {
@@ -29,12 +28,12 @@ struct float16 {
   std::uint16_t bits;
 
   float16() = default;
-  LACUNA_HD constexpr explicit float16(float x) : bits{round(std::bit_cast<std::uint32_t>(x))} {}
+  LACUNA_HD constexpr explicit float16(float x) : bits{round(bit_cast<std::uint32_t>(x))} {}
   LACUNA_HD constexpr explicit operator float() const {
     std::uint32_t const sign = std::uint32_t{bits} >> 15 << 31, magnitude = bits & 0x7fffu;
-    if (magnitude >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ff) << 13);
-    if (magnitude >= 0x0400) return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000u));
-    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-24f));
+    if (magnitude >= 0x7c00) return bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ff) << 13);
+    if (magnitude >= 0x0400) return bit_cast<float>(sign | ((magnitude << 13) + 0x38000000u));
+    return bit_cast<float>(sign | bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-24f));
   }
 
  private:
@@ -44,8 +43,8 @@ struct float16 {
     if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00);
     if (magnitude >= 0x38800000u) return static_cast<std::uint16_t>(sign | (magnitude - 0x38000000u + 0xfff + (magnitude >> 13 & 1)) >> 13);
     // Below 2^-14 adding 0.5 places the last kept bit at the end of the mantissa, so the addition itself rounds.
-    float const shifted = std::bit_cast<float>(magnitude) + 0.5f;
-    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
+    float const shifted = bit_cast<float>(magnitude) + 0.5f;
+    return static_cast<std::uint16_t>(sign | (bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
   }
 };
 
@@ -54,12 +53,12 @@ struct fp8_e4m3 {
   std::uint8_t bits;
 
   fp8_e4m3() = default;
-  LACUNA_HD constexpr explicit fp8_e4m3(float x) : bits{round(std::bit_cast<std::uint32_t>(x))} {}
+  LACUNA_HD constexpr explicit fp8_e4m3(float x) : bits{round(bit_cast<std::uint32_t>(x))} {}
   LACUNA_HD constexpr explicit operator float() const {
     std::uint32_t const sign = std::uint32_t{bits} >> 7 << 31, magnitude = bits & 0x7fu;
-    if (magnitude == 0x7f) return std::bit_cast<float>(sign | 0x7fc00000u);
-    if (magnitude >= 8) return std::bit_cast<float>(sign | ((magnitude << 20) + 0x3c000000u));
-    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-9f));
+    if (magnitude == 0x7f) return bit_cast<float>(sign | 0x7fc00000u);
+    if (magnitude >= 8) return bit_cast<float>(sign | ((magnitude << 20) + 0x3c000000u));
+    return bit_cast<float>(sign | bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-9f));
   }
 
  private:
@@ -71,8 +70,8 @@ struct fp8_e4m3 {
       std::uint32_t const kept = (magnitude - 0x3c000000u + 0x7ffff + (magnitude >> 20 & 1)) >> 20;
       return static_cast<std::uint8_t>(sign | (kept > 0x7e ? 0x7e : kept));
     }
-    float const shifted = std::bit_cast<float>(magnitude) + 0x1p14f;  // the last mantissa bit of 2^14 is 2^-9
-    return static_cast<std::uint8_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x46800000u));
+    float const shifted = bit_cast<float>(magnitude) + 0x1p14f;  // the last mantissa bit of 2^14 is 2^-9
+    return static_cast<std::uint8_t>(sign | (bit_cast<std::uint32_t>(shifted) - 0x46800000u));
   }
 };
 

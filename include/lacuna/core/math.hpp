@@ -27,6 +27,13 @@ LACUNA_HD constexpr T clamp(T x, T low, T high) {
   return x < low ? low : high < x ? high : x;
 }
 
+/// std::bit_cast that device code may call.
+template <class To, class From>
+LACUNA_HD constexpr To bit_cast(From const& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  return __builtin_bit_cast(To, from);
+}
+
 /// Smallest n with n * step >= count. count >= 0, step > 0.
 template <class T>
 LACUNA_HD constexpr T ceil_div(T count, T step) {

@@ -38,18 +38,17 @@ struct tensor_view {
     for (int r = 0; r < Rank; ++r) extent[r] = extents[r], stride[r] = strides[r];
   }
 
-  /// Any mdspan-like value of the same rank, and a view of mutable elements as one of const elements.
+  /// Any mdspan-like value of the same rank.
   template <MdspanLike M>
     requires(M::rank() == Rank)
   constexpr tensor_view(M const& m) : data{m.data_handle()} {
     for (int r = 0; r < Rank; ++r) extent[r] = static_cast<index_t>(m.extent(r)), stride[r] = static_cast<index_t>(m.stride(r));
   }
 
-  LACUNA_HD constexpr operator tensor_view<T const, Rank>() const
-    requires(!std::is_const_v<T>)
-  {
-    return {data, extent, stride};
-  }
+  /// A view of mutable elements as one of const elements.
+  template <class U>
+    requires(std::same_as<T, U const> && !std::is_const_v<U>)
+  LACUNA_HD constexpr tensor_view(tensor_view<U, Rank> const& v) : tensor_view{v.data, v.extent, v.stride} {}
 
   template <std::convertible_to<index_t>... Indices>
     requires(sizeof...(Indices) == Rank)

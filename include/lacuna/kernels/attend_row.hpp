@@ -28,14 +28,15 @@ struct attend_row {
     t.s = sequence_at(args.lengths, args.shape, t.b);
     if (t.i >= t.s.queries) return;
     t.position = t.s.position(t.i);
+    t.rule = args.index.rules[args.index.head_at(t.b, args.list_of(t.head))];
 
-    float* const weight = reinterpret_cast<float*>(team.scratch());
-    float* const acc = weight + tile;
-    std::int32_t* const slot = reinterpret_cast<std::int32_t*>(acc + args.shape.value_dim);
-    for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) acc[d] = 0;
-    softmax_state state;
-    walk(team, t, weight, acc, slot, state);
-    store(team, t, acc, state);
+    gathered g;
+    g.weight = reinterpret_cast<float*>(team.scratch());
+    g.acc = g.weight + tile;
+    g.slot = reinterpret_cast<std::int32_t*>(g.acc + args.shape.value_dim);
+    for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) g.acc[d] = 0;
+    walk(team, t, g);
+    store(team, t, g);
   }
 
  private:
@@ -43,36 +44,45 @@ struct attend_row {
     index_t b, i, row, position;
     int head, split;
     sequence s;
+    head_rule rule;
+  };
+
+  /// Keys waiting for their products, and what came of the keys before them. Every member keeps its own counts.
+  struct gathered {
+    float *weight, *acc;
+    std::int32_t* slot;
+    int held = 0;
+    softmax_state state;
   };
 
   /// Every member walks the list alike and gathers the same slots, so that tiles fill up across short spans.
   LACUNA_ANY_TEAM
   template <class Team>
-  LACUNA_HD void walk(Team& team, row_task const& t, float* weight, float* acc, std::int32_t* slot, softmax_state& state) const {
-    int const list = args.list_of(t.head);
-    index_row const row = args.index.row(t.s, t.b, list, t.i / args.index.tile_rows);
-    head_rule const rule = args.index.rules[args.index.head_at(t.b, list)];
+  LACUNA_HD void walk(Team& team, row_task const& t, gathered& g) const {
+    index_row const row = args.index.row(t.s, t.b, args.list_of(t.head), t.i / args.index.tile_rows);
     int const token = static_cast<int>(t.i % args.index.tile_rows);
     span const range = parts.splits == 1 ? span{0, max_keys} : parts.part(count_keys(row), t.split);
     index_t passed = 0;  // keys of the list walked so far
-    int held = 0;
-    auto const visit = [&](index_t key) {
-      if (args.index.causal && key > t.position) return;
-      if (!args.mask.visible(rule, t.head, t.position, key)) return;
-      if (team.rank() == 0) slot[held] = static_cast<std::int32_t>(key);
-      if (++held == tile) absorb(team, t, held, weight, acc, slot, state), held = 0;
-    };
     for (int e = 0; e < row.span_count() && passed < range.end; ++e) {
       span const keys = row.span_at(e);
       index_t const from = max<index_t>(keys.begin, keys.begin + range.begin - passed);
       index_t const to = min<index_t>(keys.end, keys.begin + range.end - passed);
       passed += keys.size();
       if (!(row.members(e) >> (token & 63) & 1)) continue;
-      for (index_t key = from; key < to; ++key) visit(key);
+      for (index_t key = from; key < to; ++key) visit(team, t, key, g);
     }
     for (int c = 0; c < row.column_count && passed < range.end; ++c)
-      if (row.reads_column(c) && passed++ >= range.begin) visit(row.columns[c]);
-    if (held > 0) absorb(team, t, held, weight, acc, slot, state);
+      if (row.reads_column(c) && passed++ >= range.begin) visit(team, t, row.columns[c], g);
+    if (g.held > 0) absorb(team, t, g);
+  }
+
+  LACUNA_ANY_TEAM
+  template <class Team>
+  LACUNA_HD void visit(Team& team, row_task const& t, index_t key, gathered& g) const {
+    if (args.index.causal && key > t.position) return;
+    if (!args.mask.visible(t.rule, t.head, t.position, key)) return;
+    if (team.rank() == 0) g.slot[g.held] = static_cast<std::int32_t>(key);
+    if (++g.held == tile) absorb(team, t, g);
   }
 
   static constexpr std::int32_t max_keys = 0x7fffffff;
@@ -83,49 +93,50 @@ struct attend_row {
     return sum;
   }
 
+  /// Online softmax over the keys held: rescales what came before, adds them, forgets them.
   LACUNA_ANY_TEAM
   template <class Team>
-  LACUNA_HD void absorb(Team& team, row_task const& t, int held, float* weight, float* acc, std::int32_t const* slot,
-                        softmax_state& state) const {
+  LACUNA_HD void absorb(Team& team, row_task const& t, gathered& g) const {
     team.sync();  // slots are complete
     int const kv_head = args.shape.kv_head(t.head);
     element const* const q = args.q.row(t.b, t.s.first_query + t.i, t.head);
-    for (int j = team.rank(); j < held; j += team.size()) {
-      element const* const k = args.kv.key(t.s, t.b, kv_head, slot[j]);
+    for (int j = team.rank(); j < g.held; j += team.size()) {
+      element const* const k = args.kv.key(t.s, t.b, kv_head, g.slot[j]);
       float dot = 0;
       for (int d = 0; d < args.shape.key_dim; ++d) dot += to_float(q[d]) * to_float(k[d]);
-      weight[j] = args.logits(dot);
+      g.weight[j] = args.logits(dot);
     }
     team.sync();  // logits are complete
-    float peak = state.max;
-    for (int j = 0; j < held; ++j) peak = max(peak, weight[j]);
-    float const keep = state.max == -infinity ? 0 : std::exp(state.max - peak);
+    float peak = g.state.max;
+    for (int j = 0; j < g.held; ++j) peak = max(peak, g.weight[j]);
+    float const keep = g.state.max == -infinity ? 0 : std::exp(g.state.max - peak);
     for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) {
-      float sum = acc[d] * keep;
-      for (int j = 0; j < held; ++j)
-        sum += std::exp(weight[j] - peak) * to_float(args.kv.value(t.s, t.b, kv_head, slot[j])[d]);
-      acc[d] = sum;
+      float sum = g.acc[d] * keep;
+      for (int j = 0; j < g.held; ++j)
+        sum += std::exp(g.weight[j] - peak) * to_float(args.kv.value(t.s, t.b, kv_head, g.slot[j])[d]);
+      g.acc[d] = sum;
     }
-    float sum = state.sum * keep;
-    for (int j = 0; j < held; ++j) sum += std::exp(weight[j] - peak);
-    state = {peak, sum};
+    float sum = g.state.sum * keep;
+    for (int j = 0; j < g.held; ++j) sum += std::exp(g.weight[j] - peak);
+    g.state = {peak, sum}, g.held = 0;
     team.sync();  // everyone has read weights and slots
   }
 
   LACUNA_ANY_TEAM
   template <class Team>
-  LACUNA_HD void store(Team& team, row_task const& t, float const* acc, softmax_state state) const {
+  LACUNA_HD void store(Team& team, row_task const& t, gathered const& g) const {
+    softmax_state state = g.state;
     float kept = 1;
     if (parts.splits == 1 && args.sink_logits) kept = state.absorb(args.sink_logits[t.head]);
     float const norm = state.sum > 0 ? kept / state.sum : 0;
     if (parts.splits == 1) {
       element* const out = args.out.row(t.b, t.s.first_query + t.i, t.head);
-      for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) out[d] = from_float<element>(acc[d] * norm);
+      for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) out[d] = from_float<element>(g.acc[d] * norm);
       if (args.lse && team.rank() == 0) args.lse(t.b, t.s.first_query + t.i, t.head) = state.lse();
       return;
     }
     index_t const part = t.row * parts.splits + t.split;
-    for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) parts.out[part * args.shape.value_dim + d] = acc[d] * norm;
+    for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) parts.out[part * args.shape.value_dim + d] = g.acc[d] * norm;
     if (team.rank() == 0) parts.lse[part] = state.lse();
   }
 };
