@@ -18,3 +18,35 @@ target_link_libraries(lacuna_cuda_program INTERFACE lacuna_program lacuna::cuda)
 target_compile_options(lacuna_cuda_program INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcompiler=-Wall,-Wextra -Xptxas -warn-spills,-warn-lmem-usage>"
   "$<$<AND:$<BOOL:${LACUNA_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:SHELL:-Werror all-warnings>")
+
+# OpenBLAS, where there is one: a yardstick for benchmarks, matrix products for examples. Link lacuna_blas if(TARGET lacuna_blas).
+if(NOT DEFINED BLA_VENDOR)
+  set(BLA_VENDOR OpenBLAS)
+endif()
+find_package(BLAS QUIET)
+find_path(LACUNA_CBLAS_DIR cblas.h PATH_SUFFIXES openblas openblas-pthread)
+if(BLAS_FOUND AND LACUNA_CBLAS_DIR)
+  add_library(lacuna_blas INTERFACE)
+  target_link_libraries(lacuna_blas INTERFACE BLAS::BLAS)
+  target_include_directories(lacuna_blas SYSTEM INTERFACE "${LACUNA_CBLAS_DIR}")
+endif()
+
+# The programs of one folder: <folder>/*.cpp and, with CUDA, <folder>/*.cu.
+function(lacuna_programs folder result)
+  file(GLOB found CONFIGURE_DEPENDS "${folder}/*.cpp")
+  if(LACUNA_CUDA_ENABLED)
+    file(GLOB device CONFIGURE_DEPENDS "${folder}/*.cu")
+    list(APPEND found ${device})
+  endif()
+  set(${result} "${found}" PARENT_SCOPE)
+endfunction()
+
+# A program of one source file; a .cu one gets the device target.
+function(lacuna_add_program target source)
+  add_executable(${target} "${source}")
+  if(source MATCHES "\\.cu$")
+    target_link_libraries(${target} PRIVATE lacuna_cuda_program)
+  else()
+    target_link_libraries(${target} PRIVATE lacuna_program)
+  endif()
+endfunction()

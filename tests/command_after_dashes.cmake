@@ -1,0 +1,11 @@
+# The arguments after "--" of a `cmake -P script -- ...` call, in the list `command`.
+set(command "")
+set(dashes_seen FALSE)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(index RANGE ${last})
+  if(dashes_seen)
+    list(APPEND command "${CMAKE_ARGV${index}}")
+  elseif(CMAKE_ARGV${index} STREQUAL "--")
+    set(dashes_seen TRUE)
+  endif()
+endforeach()

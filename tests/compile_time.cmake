@@ -1,0 +1,18 @@
+# cmake -D LIMIT_SECONDS=n -P compile_time.cmake -- compiler arguments...
+# Prints the best of three compilations; fails when none of them is within the limit.
+include("${CMAKE_CURRENT_LIST_DIR}/command_after_dashes.cmake")
+set(best "")
+foreach(attempt RANGE 1 3)
+  string(TIMESTAMP begin "%s%f")
+  execute_process(COMMAND ${command} COMMAND_ERROR_IS_FATAL ANY)
+  string(TIMESTAMP end "%s%f")
+  math(EXPR milliseconds "(${end} - ${begin}) / 1000")
+  if(best STREQUAL "" OR milliseconds LESS best)
+    set(best ${milliseconds})
+  endif()
+endforeach()
+math(EXPR limit "${LIMIT_SECONDS} * 1000")
+message(STATUS "compiled in ${best} ms, limit ${limit} ms")
+if(best GREATER limit)
+  message(FATAL_ERROR "the smallest program takes ${best} ms to compile; the limit is ${limit} ms")
+endif()

@@ -1,0 +1,1 @@
+int PART() { return 77; }

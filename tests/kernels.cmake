@@ -1,0 +1,22 @@
+# Explicit instantiations of device code, instantiate/*.cu: a short list is compiled by default, all_kernels compiles every one.
+include("${PROJECT_SOURCE_DIR}/cmake/ci_kernels.cmake")
+list(LENGTH LACUNA_CI_KERNELS count)
+if(count GREATER 8)
+  message(FATAL_ERROR "cmake/ci_kernels.cmake names ${count} files, at most 8 keep the default build short")
+endif()
+
+file(GLOB rest CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/instantiate/*.cu")
+list(TRANSFORM LACUNA_CI_KERNELS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/instantiate/")
+list(REMOVE_ITEM rest ${LACUNA_CI_KERNELS})
+
+add_custom_target(all_kernels)
+if(LACUNA_CI_KERNELS)
+  add_library(ci_kernels OBJECT ${LACUNA_CI_KERNELS})
+  target_link_libraries(ci_kernels PRIVATE lacuna_cuda_program)
+  add_dependencies(all_kernels ci_kernels)
+endif()
+if(rest)
+  add_library(other_kernels OBJECT EXCLUDE_FROM_ALL ${rest})
+  target_link_libraries(other_kernels PRIVATE lacuna_cuda_program)
+  add_dependencies(all_kernels other_kernels)
+endif()
