@@ -8,16 +8,24 @@ endif()
 
 add_library(lacuna_program INTERFACE)
 target_link_libraries(lacuna_program INTERFACE lacuna::lacuna)
+set(CMAKE_CXX_EXTENSIONS OFF)
 target_compile_options(lacuna_program INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow>
   $<$<AND:$<BOOL:${LACUNA_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>)
 
 add_library(lacuna_cuda_program INTERFACE)
 target_link_libraries(lacuna_cuda_program INTERFACE lacuna_program lacuna::cuda)
-# Registers that spill and local arrays that end up in memory are warnings here, so -Werror all-warnings stops the build on them.
+# Registers that spill and local arrays that end up in memory are warnings of ptxas, and -Werror=all-warnings stops the build on them too.
+set(LACUNA_CUDA_WARNINGS -Xcompiler=-Wall,-Wextra -Xptxas=-warn-spills,-warn-lmem-usage)
+set(LACUNA_CUDA_WERROR -Werror=all-warnings)
 target_compile_options(lacuna_cuda_program INTERFACE
-  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcompiler=-Wall,-Wextra -Xptxas -warn-spills,-warn-lmem-usage>"
-  "$<$<AND:$<BOOL:${LACUNA_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:SHELL:-Werror all-warnings>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:${LACUNA_CUDA_WARNINGS}>"
+  "$<$<AND:$<BOOL:${LACUNA_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:${LACUNA_CUDA_WERROR}>")
+
+# Everything that nvcc compiles by default: what the cuda preset builds, beside the host preset.
+if(LACUNA_CUDA_ENABLED)
+  add_custom_target(device)
+endif()
 
 # OpenBLAS, where there is one: a yardstick for benchmarks, matrix products for examples. Link lacuna_blas if(TARGET lacuna_blas).
 if(NOT DEFINED BLA_VENDOR)
@@ -46,6 +54,7 @@ function(lacuna_add_program target source)
   add_executable(${target} "${source}")
   if(source MATCHES "\\.cu$")
     target_link_libraries(${target} PRIVATE lacuna_cuda_program)
+    add_dependencies(device ${target})
   else()
     target_link_libraries(${target} PRIVATE lacuna_program)
   endif()
