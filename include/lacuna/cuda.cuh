@@ -1,0 +1,2 @@
+#pragma once
+#include <lacuna/exec/cuda_executor.cuh>
