@@ -29,7 +29,7 @@ struct tensor_view {
   /// Dense row-major view.
   template <std::convertible_to<index_t>... Extents>
     requires(sizeof...(Extents) == Rank)
-  LACUNA_HD constexpr explicit tensor_view(T* memory, Extents... extents) : data{memory}, extent{static_cast<index_t>(extents)...} {
+  LACUNA_HD constexpr tensor_view(T* memory, Extents... extents) : data{memory}, extent{static_cast<index_t>(extents)...} {
     stride[Rank - 1] = 1;
     for (int r = Rank - 2; r >= 0; --r) stride[r] = stride[r + 1] * extent[r + 1];
   }

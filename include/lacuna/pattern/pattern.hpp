@@ -134,6 +134,12 @@ struct pattern_traits<P> {
   }
 };
 
+/// Builds every list of the index with the same pattern.
+template <class P, class Exec, class Inputs>
+status build_all(P const& p, Exec const& exec, Inputs const& in, std::byte* workspace, sparse_index const& index) {
+  return for_each_head_set(p, index.heads, [&](head_set<P> const& heads) { return pattern_traits<P>::build(exec, in, workspace, index, heads); });
+}
+
 template <class P>
 concept SparsePattern = StaticPattern<P> || BuiltPattern<P>;
 

@@ -1,0 +1,213 @@
+#pragma once
+#include <lacuna/attention/attention_plan.hpp>
+#include <lacuna/core/check_view.hpp>
+#include <lacuna/exec/host_executor.hpp>
+#include <lacuna/exec/workspace.hpp>
+#include <lacuna/kernels/attend_row.hpp>
+#include <lacuna/kernels/clear_rows.hpp>
+#include <lacuna/pattern/dense.hpp>
+#include <lacuna/storage/contiguous.hpp>
+
+#include <cmath>
+
+namespace lacuna {
+
+/// Base of a configuration: element type and head dims, dense until the configuration names a pattern.
+template <AttentionElement T, int KeyDim, int ValueDim = KeyDim>
+struct attention_defaults {
+  using element = T;
+  static constexpr int key_dim = KeyDim;      // a multiple of 8 up to 256
+  static constexpr int value_dim = ValueDim;  // likewise
+  using pattern = dense;
+  using mask = by_rule;  // inside kept spans, beside causality
+};
+
+template <class C>
+concept AttentionConfig = AttentionElement<typename C::element> && ElementMask<typename C::mask> && requires {
+  typename C::pattern;
+  { C::key_dim } -> std::convertible_to<int>;
+  { C::value_dim } -> std::convertible_to<int>;
+};
+
+/// Amounts that belong to the model.
+struct attention_options {
+  float scale = 0;     // multiplies q . k; 0 stands for 1 / sqrt(key_dim)
+  float soft_cap = 0;  // logits become soft_cap * tanh(logit / soft_cap); 0: none
+  bool causal = true;  // query i of n sees keys up to position keys - n + i
+};
+
+/// What a call reads and writes besides keys and values. Tensors are [batch, token, head, dim] with any strides but an innermost 1.
+/// With query_offsets (packed batches) q, out and lse have batch extent 1.
+template <class T>
+struct attention_io {
+  tensor_view<T const, 4> q;           // [batch, queries, query heads, key_dim]
+  tensor_view<T, 4> out;               // [batch, queries, query heads, value_dim]; must not overlap q, k or v
+  tensor_view<float, 3> lse = {};      // [batch, queries, query heads] natural log-sum-exp; optional
+  sequence_lengths lengths = {};       // read when the run executes; see sequence_lengths
+  float const* sink_logits = nullptr;  // [query heads] extra term exp(sink) in each row's sum; optional
+};
+
+/// Attention over the keys that a pattern keeps: plan once from capacities, then run. A run neither allocates nor waits. Runs return a
+/// status; a refused run has written nothing. Rows without a visible key give output 0 and LSE -inf.
+///
+///   lacuna::sparse_attention<config> attention{{.sinks = 64, .window = 1024}};
+///   auto const plan = attention.plan_prefill(exec, {.batch = 1, .queries = n, .keys = n, .query_heads = 32, .kv_heads = 8});
+///   lacuna::workspace scratch{exec, plan.workspace_bytes()};
+///   lacuna::status s = attention.prefill(exec, plan, scratch, {q, out}, {k, v});
+template <class Config>
+class sparse_attention {
+  static_assert(AttentionConfig<Config>, "derive the configuration from lacuna::attention_defaults<element, key_dim>");
+  static_assert(Config::key_dim % 8 == 0 && Config::key_dim >= 8 && Config::key_dim <= 256, "key_dim must be a multiple of 8 up to 256");
+  static_assert(Config::value_dim % 8 == 0 && Config::value_dim >= 8 && Config::value_dim <= 256, "value_dim must be a multiple of 8 up to 256");
+
+ public:
+  using element = typename Config::element;
+  using pattern_type = typename Config::pattern;
+  using io_type = attention_io<element>;
+  using contiguous = contiguous_kv<element>;
+
+  /// Throws invalid_argument if an amount is out of range.
+  explicit sparse_attention(pattern_type pattern = {}, attention_options options = {}) : pattern_{std::move(pattern)}, options_{options} {
+    require(options.scale >= 0 && std::isfinite(options.scale), "scale is ", options.scale, "; expected a finite number of at least 0");
+    require(options.soft_cap >= 0 && std::isfinite(options.soft_cap), "soft_cap is ", options.soft_cap, "; expected a finite number of at least 0");
+    if (options_.scale == 0) options_.scale = 1 / std::sqrt(static_cast<float>(Config::key_dim));
+  }
+
+  pattern_type const& pattern() const { return pattern_; }
+  attention_options const& options() const { return options_; }
+
+  /// Plan for many queries: rows are not split. Dims of the shape may be left 0. Throws invalid_argument.
+  template <class Exec>
+    requires Executor<Exec>
+  attention_plan plan_prefill(Exec const& exec, attention_shape shape) const {
+    return make_plan(exec, shape, 1);
+  }
+
+  /// Plan for few queries over many keys: each row's keys are split by its own list length and joined in ascending order.
+  template <class Exec>
+    requires Executor<Exec>
+  attention_plan plan_decode(Exec const& exec, attention_shape shape) const {
+    return make_plan(exec, shape, static_cast<int>(max<index_t>(1, ceil_div(shape.keys, attention_plan::split_keys))));
+  }
+
+  /// Chooses keys, then attends over them. [MInference, section 3; any pattern]
+  template <class Exec, class Kv = contiguous>
+  status prefill(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv) const {
+    if (status s = build(exec, plan, scratch, io, kv); !s) return s;
+    return attend(exec, plan, scratch, io, kv);
+  }
+
+  /// The same for a decode plan.
+  template <class Exec, class Kv = contiguous>
+  status decode(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv) const {
+    return prefill(exec, plan, scratch, io, kv);
+  }
+
+  /// Only chooses keys: fills plan.index(scratch.data()).
+  template <class Exec, class Kv = contiguous>
+  status build(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv) const {
+    if (status s = check_run(plan, scratch, io, kv); !s) return s;
+    attention_shape const shape = run_shape(plan, io, kv);
+    if (shape.batch == 0 || shape.queries == 0) return {};
+    build_inputs<element, Kv> const inputs{shape, io.lengths, without_batch(io.q, io.lengths.query_offsets), kv, logits()};
+    return build_all(pattern_, exec, inputs, plan.pattern_workspace(scratch.data()), plan.index(scratch.data()));
+  }
+
+  /// Only attends, over the index that the workspace holds from the last build with this plan, or that the caller filled.
+  template <class Exec, class Kv = contiguous>
+  status attend(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv) const {
+    if (status s = check_run(plan, scratch, io, kv); !s) return s;
+    auto const args = make_args(plan, scratch.data(), io, kv);
+    if (args.shape.batch == 0 || args.shape.queries == 0) return {};
+    if (io.lengths.query_lengths && !io.lengths.query_offsets) {
+      clear_rows const body{args};
+      if (status s = exec.launch({body.blocks(), 128}, body); !s) return s;
+    }
+    return launch_attend(exec, args, plan.parts(scratch.data()));
+  }
+
+ private:
+  using traits = pattern_traits<pattern_type>;
+
+  logit_transform logits() const { return {options_.scale, options_.soft_cap}; }
+
+  template <class Exec>
+  attention_plan make_plan(Exec const& exec, attention_shape shape, int splits) const {
+    require(shape.key_dim == 0 || shape.key_dim == Config::key_dim, "key_dim is ", shape.key_dim, "; this configuration has ", Config::key_dim);
+    require(shape.value_dim == 0 || shape.value_dim == Config::value_dim, "value_dim is ", shape.value_dim, "; this configuration has ",
+            Config::value_dim);
+    shape.key_dim = Config::key_dim, shape.value_dim = Config::value_dim;
+    check(shape);
+    pattern_.check(shape);
+    attention_plan p;
+    p.shape_ = shape, p.splits_ = splits, p.target_ = exec.target();
+    p.layout_ = {static_cast<int>(shape.batch), traits::lists(pattern_, shape), shape.queries, traits::tile_rows(pattern_),
+                 traits::granularity, options_.causal, traits::capacity(pattern_, shape)};
+    p.pattern_at_ = index_bytes(p.layout_);
+    p.parts_at_ = p.pattern_at_ + round_up<std::size_t>(traits::workspace_bytes(pattern_, shape), 256);
+    index_t const rows = shape.batch * shape.query_heads * shape.queries * splits;
+    p.bytes_ = p.parts_at_ + (splits > 1 ? static_cast<std::size_t>(rows) * (shape.value_dim + 1) * sizeof(float) : 0);
+    name_body(p);
+    return p;
+  }
+
+  static void name_body(attention_plan& p) {
+    p.body_ = p.splits_ > 1 ? "attend_row + merge_rows" : "attend_row";
+    p.reason_ = "portable body: no tensor-core body is built for this target";
+  }
+
+  /// Sizes of this call: what the tensors hold, within the plan's capacities. Packed sequences may each have the full capacity.
+  template <class Kv>
+  static attention_shape run_shape(attention_plan const& plan, io_type const& io, Kv const& kv) {
+    attention_shape s = plan.shape();
+    if (!io.lengths.query_offsets) s.queries = io.q.extent[1];
+    if constexpr (requires { kv.tokens(); })
+      if (!io.lengths.key_offsets) s.keys = kv.tokens();
+    return s;
+  }
+
+  template <class T, int Rank>
+  static tensor_view<T, Rank> without_batch(tensor_view<T, Rank> v, bool packed) {
+    if (packed) v.stride[0] = 0;
+    return v;
+  }
+
+  template <class Kv>
+  auto make_args(attention_plan const& plan, std::byte* scratch, io_type const& io, Kv const& kv) const {
+    bool const packed = io.lengths.query_offsets;
+    return attend_args<element, Kv, typename Config::mask>{
+        run_shape(plan, io, kv),        io.lengths, plan.index(scratch), without_batch(io.q, packed), kv, without_batch(io.out, packed),
+        without_batch(io.lse, packed),  logits(),   io.sink_logits,      {}};
+  }
+
+  template <class Exec, class Args>
+  static status launch_attend(Exec const& exec, Args const& args, attend_parts const& parts) {
+    attend_row<Args> const body{args, parts};
+    if (status s = exec.launch({body.blocks(), 128}, body); !s || parts.splits == 1) return s;
+    merge_rows<Args> const merge{args, parts};
+    return exec.launch({merge.blocks(), 128}, merge);
+  }
+
+  /// Everything that can be refused without reading device memory.
+  template <class Exec, class Kv>
+  status check_run(attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv) const {
+    attention_shape const& s = plan.shape();
+    if (scratch.bytes() < plan.workspace_bytes())
+      return refuse("workspace has ", scratch.bytes(), " bytes; the plan needs ", plan.workspace_bytes());
+    bool const packed = io.lengths.query_offsets;
+    index_t const batch = packed ? 1 : s.batch, tokens = packed ? -1 : s.queries;
+    if (status r = detail::check_rows("q", io.q, batch, tokens, s.query_heads, s.key_dim); !r) return r;
+    if (status r = detail::check_rows("out", io.out, batch, tokens, s.query_heads, s.value_dim); !r) return r;
+    if (io.out.extent[1] != io.q.extent[1]) return refuse("out has ", io.out.extent[1], " tokens; q has ", io.q.extent[1]);
+    if (io.lse && (io.lse.extent[0] != batch || io.lse.extent[1] != io.q.extent[1] || io.lse.extent[2] != s.query_heads))
+      return refuse("lse is ", detail::extents_of(io.lse), "; expected [", batch, ", ", io.q.extent[1], ", ", s.query_heads, "]");
+    if (detail::addresses(io.out).overlaps(detail::addresses(io.q))) return refuse("out overlaps q; expected memory of its own");
+    if constexpr (requires { kv.check(s, io.lengths, io.out); }) return kv.check(s, io.lengths, io.out);
+    return {};
+  }
+
+  pattern_type pattern_;
+  attention_options options_;
+};
+
+}  // namespace lacuna
