@@ -1,7 +1,15 @@
-#include <lacuna/version.hpp>
+#include "../attend_ones.hpp"
+
+#include <lacuna/exec/cuda_executor.cuh>
 
 #ifdef LACUNA_HAS_SM90A
-#error "sm_90a is not in this target's architectures"
+#error "this target's architectures do not name sm_90a"
 #endif
 
-int main() { return 77; }
+int main() {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return 77;
+  cudaStream_t stream;
+  if (cudaStreamCreate(&stream) != cudaSuccess) return 1;
+  return attends_ones(lacuna::cuda_executor{stream}) ? 0 : 1;
+}
