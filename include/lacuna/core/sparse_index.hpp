@@ -171,7 +171,7 @@ struct index_layout {
   int tile_rows = 64;
   int granularity = 1;
   bool causal = true;
-  index_capacity capacity;
+  index_capacity capacity = {};
 };
 
 namespace detail {

@@ -59,7 +59,7 @@ static_assert(Team<block_team>);
 template <class Kernel>
 inline constexpr int max_team_size = 256;
 template <class Kernel>
-  requires requires { Kernel::max_team_size; }
+requires requires { Kernel::max_team_size; }
 inline constexpr int max_team_size<Kernel> = Kernel::max_team_size;
 
 /// The kernel of every body. Scratch is aligned to 1024 bytes, one 128-byte-swizzle atom.
@@ -80,8 +80,8 @@ class cuda_executor {
     int major = attribute(cudaDevAttrComputeCapabilityMajor), minor = attribute(cudaDevAttrComputeCapabilityMinor);
     scratch_limit_ = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
     cudaFuncAttributes image;
-    detail::cuda_status(cudaFuncGetAttributes(&image, run_body<detail::empty_body>), "no code for this GPU of compute capability ", major, ".",
-                        minor, "; lacuna was compiled for ", compiled_for())
+    detail::cuda_status(cudaFuncGetAttributes(&image, run_body<detail::empty_body>), "no code for this GPU of compute capability ", major,
+                        ".", minor, "; lacuna was compiled for ", compiled_for())
         .or_throw();
 #ifdef LACUNA_HAS_SM90A
     bool const hopper = major == 9 && minor == 0;
@@ -99,8 +99,8 @@ class cuda_executor {
   std::size_t scratch_limit() const { return scratch_limit_; }
 
   template <class Kernel>
-    requires Body<Kernel>
-  status launch(launch_shape shape, Kernel const& body) const {
+  requires Body<Kernel> status launch(launch_shape shape, Kernel const& body)
+  const {
     static_assert(sizeof(Kernel) <= 32'000, "a body is passed as a kernel parameter, which holds at most 32,764 bytes");
     std::size_t const scratch = body.scratch_bytes();
     if (shape.blocks <= 0) return {};
@@ -111,7 +111,8 @@ class cuda_executor {
     detail::current_device const device{device_};
     // Always raised to the device's limit: threads that launch the same body with different scratch cannot undo each other's.
     if (scratch > scratch_without_asking) {
-      auto const raised = cudaFuncSetAttribute(run_body<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(scratch_limit_));
+      auto const raised =
+          cudaFuncSetAttribute(run_body<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(scratch_limit_));
       if (status s = detail::cuda_status(raised, "raising shared memory to ", scratch_limit_, " bytes"); !s) return s;
     }
     for (index_t first = 0; first < shape.blocks; first += max_grid) {

@@ -65,8 +65,8 @@ struct attend_row {
     index_t passed = 0;  // keys of the list walked so far
     for (int e = 0; e < row.span_count() && passed < range.end; ++e) {
       span const keys = row.span_at(e);
-      index_t const from = max<index_t>(keys.begin, keys.begin + range.begin - passed);
-      index_t const to = min<index_t>(keys.end, keys.begin + range.end - passed);
+      index_t const from = max<index_t>(keys.begin, keys.begin - passed + range.begin);
+      index_t const to = min<index_t>(keys.end, keys.begin - passed + range.end);
       passed += keys.size();
       if (!(row.members(e) >> (token & 63) & 1)) continue;
       for (index_t key = from; key < to; ++key) visit(team, t, key, g);
