@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "attention.hpp"
+#include "model_config.hpp"
+#include "tokenizer.hpp"
+
+namespace llm {
+
+enum class error_measure { none, against_dense };
+
+/// Queries, keys of one layer of a prefill, shown to whoever wants to draw them; valid during the call only.
+using layer_observer = std::function<void(int layer, attention_tensors const&)>;
+
+struct prefill_request {
+  pattern_spec pattern{.kind = pattern_kind::dense};
+  std::int64_t chunk = 0;      // tokens that pass through all layers together; 0: the whole prompt
+  std::int64_t kept_rows = 1;  // last tokens whose logits can be asked for
+  error_measure measure = error_measure::none;
+  layer_observer observe;                        // called after each layer's attention
+  std::function<void(double done)> on_progress;  // done in [0, 1]
+};
+
+struct prefill_result {
+  pair_count pairs;
+  std::optional<double> output_error;  // |sparse - dense| / |dense| over the attention output of all layers
+  double seconds = 0;                  // without the time of measuring and observing
+};
+
+/// A model that has read some tokens. The host's engine is the only one so far; a CUDA one comes as a second class.
+class engine {
+ public:
+  virtual ~engine() = default;
+
+  virtual model_config const& config() const = 0;
+
+  /// Forgets all tokens and makes room for `capacity` new ones.
+  virtual void reset(std::int64_t capacity) = 0;
+
+  /// Reads tokens with the pattern. Throws llm::error if they do not fit.
+  virtual prefill_result prefill(std::span<token const> tokens, prefill_request const& request) = 0;
+
+  /// Reads tokens densely, after which the logits of the last one can be asked for.
+  virtual void decode(std::span<token const> tokens) = 0;
+
+  /// Most probable next token after the last one read.
+  virtual token next() = 0;
+
+  /// For each kept row: the most probable next token, and -ln p of `targets` (one per kept row, the first for the earliest row).
+  struct row_result {
+    token next;
+    double loss;
+  };
+  virtual std::vector<row_result> score(std::span<token const> targets) = 0;
+};
+
+}  // namespace llm
