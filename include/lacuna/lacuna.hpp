@@ -1,6 +1,8 @@
 #pragma once
 // Everything that compiles without a CUDA toolkit.
+#include <lacuna/attention/merge.hpp>
 #include <lacuna/attention/sparse_attention.hpp>
+#include <lacuna/core/dlpack.hpp>
 #include <lacuna/pattern/a_shape.hpp>
 #include <lacuna/pattern/dense.hpp>
 #include <lacuna/pattern/sliding_window.hpp>
