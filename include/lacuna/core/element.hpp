@@ -30,6 +30,13 @@ struct float16 {
   float16() = default;
   LACUNA_HD constexpr explicit float16(float x) : bits{round(bit_cast<std::uint32_t>(x))} {}
   LACUNA_HD constexpr explicit operator float() const {
+#ifdef __CUDA_ARCH__
+    if (!__builtin_is_constant_evaluated()) {  // one instruction; the integer form below spills registers in an unrolled dot product
+      float x;
+      asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+      return x;
+    }
+#endif
     std::uint32_t const sign = std::uint32_t{bits} >> 15 << 31, magnitude = bits & 0x7fffu;
     if (magnitude >= 0x7c00) return bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ff) << 13);
     if (magnitude >= 0x0400) return bit_cast<float>(sign | ((magnitude << 13) + 0x38000000u));
