@@ -25,4 +25,7 @@ struct clear_rows {
   }
 };
 
+template <class Args>
+clear_rows(Args) -> clear_rows<Args>;  // clang deduces it for aggregates from 17 on only
+
 }  // namespace lacuna
