@@ -6,6 +6,7 @@
 #include <lacuna/kernels/attend_args.hpp>
 #include <lacuna/kernels/static_lists.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <type_traits>
 
@@ -44,6 +45,14 @@ status for_each_head_set(Pattern const& pattern, int count, Build const& build) 
     if (status s = build(heads); !s) return s;
   }
   return {};
+}
+
+/// Launches bodies one after the other until one is refused. A body without blocks is skipped.
+template <class Exec, class... Bodies>
+status launch_in_order(Exec const& exec, Bodies const&... bodies) {
+  status s;
+  static_cast<void>(((bodies.blocks() == 0 || (s = exec.launch({bodies.blocks(), 128}, bodies)).ok()) && ...));
+  return s;
 }
 
 namespace detail {
@@ -100,7 +109,8 @@ concept BuiltPattern =
       { P::build(exec, inputs, workspace, index, heads) } -> std::same_as<status>;
     };
 
-/// Either kind of pattern, seen alike: the members of a BuiltPattern as functions of the value.
+/// What the facade asks of any pattern: lists(), tile_rows(), capacity(), workspace_bytes(), granularity, and build_all(), which fills
+/// every list of the index. StaticPattern and BuiltPattern have it; a pattern of another form (per_head) specialises it.
 template <class P>
 struct pattern_traits;
 
@@ -116,6 +126,11 @@ struct pattern_traits<P> {
   static status build(Exec const& exec, Inputs const& in, std::byte* workspace, sparse_index const& index, head_set<P> const& heads) {
     return P::build(exec, in, workspace, index, heads);
   }
+
+  template <class Exec, class Inputs>
+  static status build_all(P const& p, Exec const& exec, Inputs const& in, std::byte* workspace, sparse_index const& index) {
+    return for_each_head_set(p, index.heads, [&](head_set<P> const& heads) { return build(exec, in, workspace, index, heads); });
+  }
 };
 
 /// Static patterns have one list for all heads, need no workspace and are built in one launch.
@@ -129,18 +144,33 @@ struct pattern_traits<P> {
 
   template <class Exec, class Inputs>
   static status build(Exec const& exec, Inputs const& in, std::byte*, sparse_index const& index, head_set<P> const& heads) {
-    static_lists<head_set<P>> const body{in.shape, in.lengths, index, heads};
-    return exec.launch({body.blocks(), 128}, body);
+    return launch_in_order(exec, static_lists<head_set<P>>{in.shape, in.lengths, index, heads});
+  }
+
+  template <class Exec, class Inputs>
+  static status build_all(P const& p, Exec const& exec, Inputs const& in, std::byte* workspace, sparse_index const& index) {
+    return for_each_head_set(p, index.heads, [&](head_set<P> const& heads) { return build(exec, in, workspace, index, heads); });
   }
 };
 
-/// Builds every list of the index with the same pattern.
-template <class P, class Exec, class Inputs>
-status build_all(P const& p, Exec const& exec, Inputs const& in, std::byte* workspace, sparse_index const& index) {
-  return for_each_head_set(p, index.heads, [&](head_set<P> const& heads) { return pattern_traits<P>::build(exec, in, workspace, index, heads); });
-}
-
+/// A pattern whose members say how all lists of an index are built.
 template <class P>
-concept SparsePattern = StaticPattern<P> || BuiltPattern<P>;
+concept SparsePattern = std::copyable<P> && requires(P const p, attention_shape const& shape, detail::no_launch const& exec,
+                                                     build_inputs<float, detail::no_kv<float>> const& inputs, std::byte* workspace,
+                                                     sparse_index const& index) {
+  { pattern_traits<P>::granularity } -> std::convertible_to<int>;
+  p.check(shape);
+  { pattern_traits<P>::lists(p, shape) } -> std::same_as<int>;
+  { pattern_traits<P>::tile_rows(p) } -> std::same_as<int>;
+  { pattern_traits<P>::capacity(p, shape) } -> std::same_as<index_capacity>;
+  { pattern_traits<P>::workspace_bytes(p, shape) } -> std::same_as<std::size_t>;
+  { pattern_traits<P>::build_all(p, exec, inputs, workspace, index) } -> std::same_as<status>;
+};
+
+/// Builds every list of the index.
+template <SparsePattern P, class Exec, class Inputs>
+status build_all(P const& p, Exec const& exec, Inputs const& in, std::byte* workspace, sparse_index const& index) {
+  return pattern_traits<P>::build_all(p, exec, in, workspace, index);
+}
 
 }  // namespace lacuna
