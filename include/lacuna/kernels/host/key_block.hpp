@@ -1,0 +1,116 @@
+#pragma once
+#include <lacuna/kernels/attend_args.hpp>
+#include <lacuna/kernels/host/rows.hpp>
+
+namespace lacuna {
+
+/// Neighbouring keys of a list with the same readers: bit t of `members` set means that token t of the tile reads them.
+struct key_piece {
+  index_t begin, end;
+  std::uint64_t members;
+  bool single;  // a column or a part of a run of columns
+};
+
+/// Keys in a row's list, masked or not: what splits count.
+inline index_t list_keys(index_row const& row) {
+  index_t sum = row.span_keys();
+  for (int c = 0; c < row.column_count; ++c) sum += row.reads_column(c);
+  return sum;
+}
+
+/// Calls visit(piece) for keys [range.begin, range.end) of the list, counted along it, in its order.
+template <class Visit>
+void for_each_piece(index_row const& row, span range, Visit const& visit) {
+  index_t passed = 0;
+  for (int e = 0; e < row.span_count() && passed < range.end; ++e) {
+    span const keys = row.span_at(e);
+    index_t const from = max<index_t>(keys.begin, keys.begin - passed + range.begin);
+    index_t const to = min<index_t>(keys.end, keys.begin - passed + range.end);
+    passed += keys.size();
+    if (from < to) visit(key_piece{from, to, row.members(e), false});
+  }
+  for (int c = 0; c < row.column_count && passed < range.end; ++c)
+    if (row.reads_column(c) && passed++ >= range.begin) visit(key_piece{row.columns[c], row.columns[c] + 1, ~std::uint64_t{0}, true});
+}
+
+inline constexpr span whole_list{0, 0x7fffffff};
+
+/// Keys and values of one list, gathered into blocks so that products are large however short the spans are. Rows become 32-bit floats that
+/// lie side by side: heads interleave in memory, and reading rows 2 KB apart in place took longer than copying them once.
+template <class Kv>
+class key_block {
+ public:
+  using element = typename Kv::element;
+
+  /// Keys of a block: 96 x 64 logits are 24 KB, and K and V of head size 64 are 48 KB, which stays in L2 beside the panels.
+  static constexpr int most = 96;
+
+  struct segment {
+    int first, count;  // of the block
+    std::uint64_t members;
+    bool single;
+  };
+
+  /// `k` and `v` have copy_floats() of their dims; without `v` only keys are gathered.
+  key_block(Kv const& kv, sequence const& s, index_t b, int head, attention_shape const& shape, host_isa isa, float* k, float* v)
+      : kv_{kv}, s_{s}, b_{b}, head_{head}, key_dim_{shape.key_dim}, value_dim_{shape.value_dim}, isa_{isa}, k_copy_{k}, v_copy_{v} {}
+
+  static constexpr index_t copy_floats(int dim) { return index_t{most} * dim; }
+
+  /// Appends the piece; calls full() whenever the block holds `most` keys.
+  template <class Full>
+  void add(key_piece const& piece, Full const& full) {
+    for (index_t at = piece.begin; at < piece.end;) {
+      int const take = static_cast<int>(min<index_t>(min(piece.end - at, kv_.run(at)), most - count_));
+      fetch(at, take);
+      append(piece, at, take);
+      at += take;
+      if (count_ == most) flush(full);
+    }
+  }
+
+  /// Hands out what is left.
+  template <class Full>
+  void flush(Full const& full) {
+    if (count_ > 0) full();
+    count_ = segments_ = 0;
+  }
+
+  int count() const { return count_; }
+  int segments() const { return segments_; }
+  segment const& at(int i) const { return segment_[i]; }
+  std::int32_t const* keys() const { return key_; }
+  simd::float_rows k(int first, int count) const { return {k_copy_ + index_t{first} * key_dim_, key_dim_, count}; }
+  simd::float_rows v(int first, int count) const { return {v_copy_ + index_t{first} * value_dim_, value_dim_, count}; }
+
+ private:
+  void fetch(index_t slot, int take) {
+    element const* const key = kv_.key(s_, b_, head_, slot);
+    simd::run_on(isa_, simd::widen_rows<element>{key, kv_.key_stride(), k_copy_ + index_t{count_} * key_dim_, take, key_dim_});
+    if (!v_copy_) return;
+    element const* const value = kv_.value(s_, b_, head_, slot);
+    simd::run_on(isa_, simd::widen_rows<element>{value, kv_.value_stride(), v_copy_ + index_t{count_} * value_dim_, take, value_dim_});
+  }
+
+  void append(key_piece const& piece, index_t from, int take) {
+    for (int j = 0; j < take; ++j) key_[count_ + j] = static_cast<std::int32_t>(from + j);
+    segment* const last = segments_ ? segment_ + segments_ - 1 : nullptr;
+    if (last && piece.single && last->single && last->members == piece.members)
+      last->count += take;
+    else
+      segment_[segments_++] = {count_, take, piece.members, piece.single};
+    count_ += take;
+  }
+
+  Kv const& kv_;
+  sequence s_;
+  index_t b_;
+  int head_, key_dim_, value_dim_;
+  host_isa isa_;
+  float *k_copy_, *v_copy_;
+  int count_ = 0, segments_ = 0;
+  std::int32_t key_[most];
+  segment segment_[most];
+};
+
+}  // namespace lacuna
