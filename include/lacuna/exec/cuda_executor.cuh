@@ -64,7 +64,7 @@ inline constexpr int max_team_size<Kernel> = Kernel::max_team_size;
 
 /// The kernel of every body. Scratch is aligned to 1024 bytes, one 128-byte-swizzle atom.
 template <class Kernel>
-__global__ void __launch_bounds__(max_team_size<Kernel>) run_body(__grid_constant__ Kernel const body, index_t first_block) {
+__global__ void __launch_bounds__(max_team_size<Kernel>, 1) run_body(__grid_constant__ Kernel const body, index_t first_block) {
   extern __shared__ __align__(1024) std::byte scratch[];
   block_team team{scratch};
   body(team, first_block + blockIdx.x);
@@ -79,6 +79,7 @@ class cuda_executor {
     detail::cuda_status(cudaGetDevice(&device_), "cuda_executor needs a GPU").or_throw();
     int major = attribute(cudaDevAttrComputeCapabilityMajor), minor = attribute(cudaDevAttrComputeCapabilityMinor);
     scratch_limit_ = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+    multiprocessors_ = attribute(cudaDevAttrMultiProcessorCount);
     cudaFuncAttributes image;
     detail::cuda_status(cudaFuncGetAttributes(&image, run_body<detail::empty_body>), "no code for this GPU of compute capability ", major,
                         ".", minor, "; lacuna was compiled for ", compiled_for())
@@ -94,6 +95,8 @@ class cuda_executor {
   cudaStream_t stream() const { return stream_; }
   int device() const { return device_; }
   lacuna::target target() const { return target_; }
+
+  int multiprocessors() const { return multiprocessors_; }
 
   /// Most bytes of scratch that a body may ask for.
   std::size_t scratch_limit() const { return scratch_limit_; }
@@ -147,6 +150,13 @@ class cuda_executor {
     return detail::cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying ", bytes, " bytes");
   }
 
+  /// Zeroes device memory.
+  status clear(void* memory, std::size_t bytes) const {
+    if (bytes == 0) return {};
+    detail::current_device const device{device_};
+    return detail::cuda_status(cudaMemsetAsync(memory, 0, bytes, stream_), "clearing ", bytes, " bytes");
+  }
+
   status synchronize() const { return detail::cuda_status(cudaStreamSynchronize(stream_), "waiting for the stream"); }
 
  private:
@@ -173,7 +183,7 @@ class cuda_executor {
   }
 
   cudaStream_t stream_;
-  int device_ = 0;
+  int device_ = 0, multiprocessors_ = 0;
   std::size_t scratch_limit_ = 0;
   lacuna::target target_ = target::portable_cuda;
 };

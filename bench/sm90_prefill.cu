@@ -1,0 +1,154 @@
+// Prefill on Hopper through the sparse kernel: checks small shapes against the portable body, then times targets A1, A2 and M1.
+#include <lacuna/cuda.cuh>
+#include <lacuna/lacuna.hpp>
+#include <lacuna/kernels/sm90/launch_prefill.cuh>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace {
+
+using bf16 = lacuna::bfloat16;
+using lacuna::index_t;
+
+void check(cudaError_t code, char const* what) {
+  if (code != cudaSuccess) std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(code)), std::exit(1);
+}
+
+__global__ void fill(bf16* x, index_t n, unsigned seed) {
+  for (index_t i = blockIdx.x * index_t{blockDim.x} + threadIdx.x; i < n; i += index_t{gridDim.x} * blockDim.x) {
+    float sum = 0;  // sum of uniforms: near normal, variance 1
+    unsigned h = seed ^ static_cast<unsigned>(i * 2654435761u) ^ static_cast<unsigned>(i >> 32);
+    for (int k = 0; k < 12; ++k) h = h * 1664525u + 1013904223u, h ^= h >> 15, sum += static_cast<float>(h >> 8) * 0x1p-24f;
+    x[i] = bf16{sum - 6};
+  }
+}
+
+template <int Dim>
+struct tensors {
+  lacuna::attention_shape shape;
+  bf16 *q, *k, *v, *out;
+  float* lse;
+  tensors(lacuna::attention_shape s) : shape{s} {
+    auto const get = [](index_t n, unsigned seed) {
+      bf16* p = nullptr;
+      check(cudaMalloc(&p, n * sizeof(bf16)), "cudaMalloc");
+      fill<<<1024, 256>>>(p, n, seed);
+      return p;
+    };
+    q = get(s.batch * s.queries * s.query_heads * Dim, 1), k = get(s.batch * s.keys * s.kv_heads * Dim, 2), v = get(s.batch * s.keys * s.kv_heads * Dim, 3);
+    out = get(s.batch * s.queries * s.query_heads * Dim, 4);
+    check(cudaMalloc(&lse, s.batch * s.queries * s.query_heads * sizeof(float)), "cudaMalloc");
+  }
+  ~tensors() {
+    for (void* p : {static_cast<void*>(q), static_cast<void*>(k), static_cast<void*>(v), static_cast<void*>(out), static_cast<void*>(lse)}) cudaFree(p);
+  }
+};
+
+template <int Dim>
+using args_of = lacuna::attend_args<bf16, lacuna::contiguous_kv<bf16>>;
+
+template <int Dim, class Pattern>
+struct problem : tensors<Dim> {
+  lacuna::cuda_executor exec;
+  lacuna::index_layout layout;
+  lacuna::workspace<lacuna::cuda_executor> index_memory, counter;
+  args_of<Dim> args;
+
+  problem(lacuna::cuda_executor e, lacuna::attention_shape s, Pattern pattern)
+      : tensors<Dim>{s}, exec{e}, layout{static_cast<int>(s.batch), 1, s.queries, 128, 1, true, lacuna::pattern_traits<Pattern>::capacity(pattern, s)},
+        index_memory{e, lacuna::index_bytes(layout)}, counter{e, 256} {
+    args.shape = s;
+    args.index = lacuna::make_index(layout, index_memory.data());
+    args.q = {this->q, s.batch, s.queries, s.query_heads, Dim};
+    args.kv = {{this->k, s.batch, s.keys, s.kv_heads, Dim}, {this->v, s.batch, s.keys, s.kv_heads, Dim}};
+    args.out = {this->out, s.batch, s.queries, s.query_heads, Dim};
+    args.lse = {this->lse, s.batch, s.queries, s.query_heads};
+    args.logits.scale = 1 / std::sqrt(float(Dim));
+    lacuna::build_inputs<bf16, lacuna::contiguous_kv<bf16>> const in{s, {}, args.q, args.kv, args.logits};
+    lacuna::for_each_head_set(pattern, 1, [&](auto const& heads) { return lacuna::pattern_traits<Pattern>::build(exec, in, nullptr, args.index, heads); })
+        .or_throw();
+  }
+};
+
+template <int Dim, class Pattern>
+void compare(lacuna::cuda_executor exec, lacuna::attention_shape s, Pattern pattern, char const* name) {
+  s.key_dim = s.value_dim = Dim;
+  problem<Dim, Pattern> p{exec, s, pattern};
+  index_t const n = s.batch * s.queries * s.query_heads;
+  std::vector<bf16> fast(n * Dim), plain(n * Dim);
+  std::vector<float> fast_lse(n), plain_lse(n);
+  auto const fetch = [&](std::vector<bf16>& out, std::vector<float>& lse) {
+    check(cudaMemcpy(out.data(), p.out, out.size() * sizeof(bf16), cudaMemcpyDefault), "copy");
+    check(cudaMemcpy(lse.data(), p.lse, lse.size() * sizeof(float), cudaMemcpyDefault), "copy");
+  };
+  lacuna::sm90::launch_prefill<Dim>(exec, p.args, p.counter.data()).or_throw();
+  exec.synchronize().or_throw();
+  fetch(fast, fast_lse);
+  check(cudaMemset(p.out, 0xff, n * Dim * sizeof(bf16)), "memset");
+  lacuna::attend_row<args_of<Dim>> const body{p.args, {}};
+  exec.launch({body.blocks(), 128}, body).or_throw();
+  exec.synchronize().or_throw();
+  fetch(plain, plain_lse);
+  double worst = 0, worst_lse = 0;
+  for (index_t r = 0; r < n; ++r) {
+    double error = 0, norm = 0;
+    for (int d = 0; d < Dim; ++d) {
+      double const x = float(plain[r * Dim + d]), e = float(fast[r * Dim + d]) - x;
+      error += e * e, norm += x * x;
+    }
+    double const rel = norm > 0 ? std::sqrt(error / norm) : error;
+    if (!(rel <= worst)) worst = std::isnan(rel) ? 1e9 : rel;
+    double const l = std::isinf(plain_lse[r]) && plain_lse[r] == fast_lse[r] ? 0 : std::abs(plain_lse[r] - fast_lse[r]);
+    if (!(l <= worst_lse)) worst_lse = std::isnan(l) ? 1e9 : l;
+  }
+  std::printf("check %-28s B%lld q%lld k%lld H%d:%d d%d  out %.2e lse %.2e %s\n", name, (long long)s.batch, (long long)s.queries, (long long)s.keys,
+              s.query_heads, s.kv_heads, Dim, worst, worst_lse, worst < 1e-2 && worst_lse < 1e-3 ? "ok" : "WRONG");
+}
+
+template <int Dim, class Pattern>
+void measure(lacuna::cuda_executor exec, lacuna::attention_shape s, Pattern pattern, char const* name, double pairs, int repeats) {
+  s.key_dim = s.value_dim = Dim;
+  problem<Dim, Pattern> p{exec, s, pattern};
+  cudaEvent_t begin, end;
+  cudaEventCreate(&begin), cudaEventCreate(&end);
+  std::vector<float> times;
+  for (int r = 0; r < repeats + 2; ++r) {
+    cudaEventRecord(begin, exec.stream());
+    lacuna::sm90::launch_prefill<Dim>(exec, p.args, p.counter.data()).or_throw();
+    cudaEventRecord(end, exec.stream());
+    exec.synchronize().or_throw();
+    float ms = 0;
+    cudaEventElapsedTime(&ms, begin, end);
+    if (r >= 2) times.push_back(ms);
+  }
+  std::sort(times.begin(), times.end());
+  double const ms = times[times.size() / 2];
+  std::printf("%-4s %10.3f ms %8.1f TFLOP/s  (best %.3f, worst %.3f)\n", name, ms, 4.0 * Dim * pairs * s.batch * s.query_heads / ms * 1e-9, times.front(),
+              times.back());
+  std::fflush(stdout);
+}
+
+double causal_pairs(double n) { return n * (n + 1) / 2; }
+double a_shape_pairs(double n, double sinks, double window) { return causal_pairs(sinks + window) + (n - sinks - window) * (sinks + window); }
+
+}  // namespace
+
+int main() {
+  cudaStream_t stream;
+  check(cudaStreamCreate(&stream), "stream");
+  lacuna::cuda_executor const exec{stream};
+  for (auto s : {lacuna::attention_shape{1, 128, 128, 1, 1}, {1, 1, 1, 4, 1}, {1, 300, 300, 8, 2}, {2, 129, 1000, 6, 2}, {1, 1000, 1000, 28, 4}, {1, 5, 3, 4, 4}, {1, 640, 640, 16, 1}}) {
+    compare<128>(exec, s, lacuna::dense{}, "dense");
+    compare<64>(exec, s, lacuna::dense{}, "dense");
+    compare<128>(exec, s, lacuna::a_shape{16, 100}, "a_shape 16+100");
+    compare<64>(exec, s, lacuna::a_shape{1, 33}, "a_shape 1+33");
+  }
+  measure<128>(exec, {1, 32768, 32768, 32, 8}, lacuna::dense{}, "A1", causal_pairs(32768), 9);
+  measure<128>(exec, {1, 131072, 131072, 32, 8}, lacuna::dense{}, "A2", causal_pairs(131072), 3);
+  measure<128>(exec, {1, 1 << 20, 1 << 20, 32, 32}, lacuna::a_shape{1024, 4096}, "M1", a_shape_pairs(1 << 20, 1024, 4096), 3);
+  measure<128>(exec, {1, 32768, 32768, 28, 4}, lacuna::dense{}, "A1b", causal_pairs(32768), 5);
+  measure<64>(exec, {1, 32768, 32768, 9, 3}, lacuna::dense{}, "A1c", causal_pairs(32768), 5);
+}

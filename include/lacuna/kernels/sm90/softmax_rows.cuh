@@ -1,0 +1,97 @@
+#pragma once
+#include <lacuna/core/element.hpp>
+#include <lacuna/core/logits.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace lacuna::sm90 {
+
+/// A consumer thread holds two rows of the accumulator, 8 apart: register i belongs to row i / 2 % 2.
+struct row_pair {
+  std::int32_t position[2];
+  int head[2];
+};
+struct row_factors {
+  float row[2];
+};
+struct row_result {
+  float norm, lse;
+};
+
+/// Logits as the kernel holds them times `log2` are exponents of two; times `natural` they are logits.
+struct logit_scale {
+  float log2, natural;
+  __device__ static logit_scale of(logit_transform const& t) {
+    float const natural = t.soft_cap > 0 ? 1 : t.scale;
+    return {natural * 1.4426950408889634f, natural};
+  }
+};
+
+template <int N>
+__device__ void cap(float (&logits)[N], logit_transform const& t) {
+#pragma unroll
+  for (float& x : logits) x = t(x);
+}
+
+template <class T>
+__device__ std::uint32_t pack_pair(float low, float high) {
+  std::uint32_t pair;
+  if constexpr (std::is_same_v<T, bfloat16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+/// Online softmax of a thread's two rows; the four threads of a quad share them. Sums are the thread's own until finish().
+class softmax_rows {
+ public:
+  /// Turns logits into weights exp(logit - max) and returns what everything accumulated before must be multiplied by.
+  template <int N>
+  __device__ row_factors absorb(float (&logits)[N], logit_scale const& scale) {
+    float peak[2] = {max_[0], max_[1]};
+#pragma unroll
+    for (int i = 0; i < N; ++i) peak[i / 2 % 2] = fmaxf(peak[i / 2 % 2], logits[i]);
+    row_factors keep;
+    float offset[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      peak[r] = fmaxf(peak[r], __shfl_xor_sync(0xffffffffu, peak[r], 1));
+      peak[r] = fmaxf(peak[r], __shfl_xor_sync(0xffffffffu, peak[r], 2));
+      offset[r] = peak[r] == -infinity ? 0 : peak[r] * scale.log2;
+      keep.row[r] = exp2f_fast(max_[r] * scale.log2 - offset[r]);
+      max_[r] = peak[r];
+      sum_[r] *= keep.row[r];
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      logits[i] = exp2f_fast(fmaf(logits[i], scale.log2, -offset[i / 2 % 2]));
+      sum_[i / 2 % 2] += logits[i];
+    }
+    return keep;
+  }
+
+  /// Norm and LSE of row r; every thread of the warp calls it. The sink adds its term if there is one.
+  __device__ row_result finish(int r, logit_scale const& scale, float const* sink, bool row_exists) const {
+    float sum = sum_[r];
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+    float const peak = max_[r] == -infinity ? -infinity : max_[r] * scale.natural;
+    if (!sink || !row_exists) return sum > 0 ? row_result{1 / sum, peak + logf(sum)} : row_result{0, -infinity};
+    float const top = fmaxf(peak, *sink), keep = peak == -infinity ? 0 : expf(peak - top);
+    float const all = sum * keep + expf(*sink - top);
+    return {keep / all, top + logf(all)};
+  }
+
+ private:
+  __device__ static float exp2f_fast(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+  }
+
+  float max_[2] = {-infinity, -infinity}, sum_[2] = {0, 0};
+};
+
+}  // namespace lacuna::sm90
