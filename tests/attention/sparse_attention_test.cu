@@ -22,7 +22,7 @@ void device_equals_host(Pattern const& pattern, test::call_data<T> data, lacuna:
   CAPTURE(data.shape.keys);
   CAPTURE(data.shape.query_heads);
   CHECK(on_device.lists() == on_host.lists());
-  CHECK(test::excess<T>(got, expected) <= 1);
+  CHECK(test::excess<T>(got, expected) <= 2);  // each may be 1 from the truth
 }
 
 attention_shape const odd_shapes[] = {{1, 1, 1, 1, 1},   {1, 63, 63, 3, 3},  {2, 65, 65, 7, 1},   {1, 64, 200, 9, 3}, {1, 5, 3, 2, 1},

@@ -14,7 +14,7 @@ TEST_CASE_TEMPLATE("attend_row on a GPU equals plain loops in double and the hos
     test::attend_problem<T> const problem{recipe};
     auto const got = problem.run(stream.exec());
     CHECK_MESSAGE(test::excess<T>(got, problem.oracle()) <= 1, name);
-    CHECK_MESSAGE(test::excess<T>(got, problem.run(host)) <= 1, name);
+    CHECK_MESSAGE(test::excess<T>(got, problem.run(host)) <= 2, name);  // each may be 1 from the truth
   }
 }
 
