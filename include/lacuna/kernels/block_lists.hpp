@@ -1,4 +1,5 @@
 #pragma once
+#include <lacuna/core/element.hpp>
 #include <lacuna/core/sparse_index.hpp>
 #include <lacuna/kernels/top_k.hpp>
 

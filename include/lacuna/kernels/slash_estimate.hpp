@@ -1,4 +1,5 @@
 #pragma once
+#include <lacuna/core/element.hpp>
 #include <lacuna/core/shape.hpp>
 #include <lacuna/core/softmax_state.hpp>
 #include <lacuna/core/sparse_index.hpp>

@@ -1,5 +1,6 @@
 #pragma once
 #include <lacuna/exec/host_executor.hpp>
+#include <lacuna/kernels/host/last_query_scores.hpp>
 #include <lacuna/kernels/slash_estimate.hpp>
 #include <lacuna/kernels/slash_lists.hpp>
 #include <lacuna/kernels/slash_sets.hpp>
@@ -93,7 +94,34 @@ struct vertical_slash {
   static status estimate(Exec const& exec, Inputs const& in, bool causal, head_set<vertical_slash> const& heads, memory const& m) {
     using args = slash_estimate<Inputs, head_set<vertical_slash>>;
     args const e{in, heads, causal, m.sums, m.parts};
-    return launch_in_order(exec, slash_chunk_states<args>{e}, slash_row_lse<args>{e}, slash_chunk_sums<args>{e}, slash_join_distances<args>{e});
+    if constexpr (std::same_as<Exec, host_executor>)
+      return estimate_on_host(exec, e);
+    else
+      return launch_in_order(exec, slash_chunk_states<args>{e}, slash_row_lse<args>{e}, slash_chunk_sums<args>{e}, slash_join_distances<args>{e});
+  }
+
+  /// The same sums in vector registers, one list a task.
+  template <class Inputs>
+  static status estimate_on_host(host_executor const& exec, slash_estimate<Inputs, head_set<vertical_slash>> const& e) {
+    using element = typename Inputs::element;
+    using kv = decltype(Inputs::kv);
+    static_assert(slash_sums::most_rows == last_queries<element, kv>::most_rows);
+    host_isa const isa = best_host_isa();
+    exec.for_each(e.lists(), host_slash_scratch_bytes<element, kv>(e.in.shape.key_dim), [&](index_t list, std::byte* scratch) {
+      auto const t = e.list_at(list);
+      last_queries<element, kv> const queries{.s = t.s,
+                                              .b = t.b,
+                                              .kv_head = t.kv_head,
+                                              .rows = t.rows,
+                                              .q = t.q,
+                                              .q_stride = e.in.q.stride[1],
+                                              .kv = e.in.kv,
+                                              .shape = e.in.shape,
+                                              .logits = e.in.logits,
+                                              .causal = e.causal};
+      if (t.rows > 0) host_slash_sums(queries, isa, e.sums.columns_of(list), e.sums.distances_of(list), scratch);
+    });
+    return {};
   }
 };
 
