@@ -21,8 +21,8 @@ struct prefill_request {
   std::int64_t chunk = 0;      // tokens that pass through all layers together; 0: the whole prompt
   std::int64_t kept_rows = 1;  // last tokens whose logits can be asked for
   error_measure measure = error_measure::none;
-  layer_observer observe;                        // called after each layer's attention
-  std::function<void(double done)> on_progress;  // done in [0, 1]
+  layer_observer observe = {};                        // called after each layer's attention
+  std::function<void(double done)> on_progress = {};  // done in [0, 1]
 };
 
 struct prefill_result {

@@ -1,0 +1,63 @@
+#include "options.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "error.hpp"
+
+namespace {
+
+llm::options parse(std::vector<char const*> const& arguments) { return llm::parse_options(arguments); }
+
+std::string complaint(std::vector<char const*> const& arguments) {
+  try {
+    parse(arguments);
+  } catch (llm::error const& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("defaults are smollm2-135m, passkey, 4096 tokens and six patterns") {
+  auto const chosen = parse({});
+  CHECK(chosen.model == "smollm2-135m");
+  CHECK(chosen.task == llm::task_kind::passkey);
+  CHECK(chosen.length == 4096);
+  CHECK_FALSE(chosen.passkeys);
+  CHECK(chosen.patterns.size() == 6);
+}
+
+TEST_CASE("values are read after a blank or an equals sign") {
+  auto const chosen = parse({"--length", "512", "--task=kv", "--passkeys=0", "--pattern", "dense", "--backend=host", "--chunk", "100"});
+  CHECK(chosen.length == 512);
+  CHECK(chosen.task == llm::task_kind::kv);
+  CHECK(chosen.passkeys == 0);
+  CHECK(chosen.patterns.size() == 1);
+  CHECK(chosen.chunk == 100);
+}
+
+TEST_CASE("wrong options are refused by name") {
+  CHECK(complaint({"--lenght", "5"}) == "unknown option '--lenght'; --help lists the known ones");
+  CHECK(complaint({"extra"}) == "unknown option 'extra'; --help lists the known ones");
+  CHECK(complaint({"--length"}) == "--length needs a value; --help says which");
+  CHECK(complaint({"--json="}) == "--json needs a value; --help says which");
+  CHECK(complaint({"--length", "many"}) == "--length is 'many', expected a whole number from 16 to 16777216");
+  CHECK(complaint({"--length", "-5"}) == "--length is '-5', expected a whole number from 16 to 16777216");
+  CHECK(complaint({"--threads", "0"}) == "--threads is '0', expected a whole number from 1 to 1024");
+  CHECK(complaint({"--task", "sum"}) == "--task is 'sum', expected passkey, multi_key or kv");
+  CHECK(complaint({"--backend", "tpu"}) == "--backend is 'tpu', expected host or cuda");
+  CHECK(complaint({"--backend", "cuda"}) == "--backend cuda: CUDA engine not built; this program runs on the host");
+  CHECK(complaint({"--seed", "99999999999999999999"}) ==
+        "--seed is '99999999999999999999', expected a whole number from 0 to 18446744073709551615");
+}
+
+TEST_CASE("the help names every option") {
+  for (auto const* const name : {"--model", "--text", "--length", "--task", "--passkeys", "--seed", "--pattern", "--threads", "--backend",
+                                 "--chunk", "--json", "--png", "--seconds", "--help"}) {
+    CHECK(llm::help_text().find(name) != std::string_view::npos);
+  }
+  CHECK(parse({"--help"}).help);
+}
