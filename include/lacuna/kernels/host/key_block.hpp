@@ -4,12 +4,15 @@
 
 namespace lacuna {
 
-/// Neighbouring keys of a list with the same readers: bit t of `members` set means that token t of the tile reads them.
+/// Neighbouring keys of a list, or of several lists of neighbouring tiles, with the same readers.
 struct key_piece {
   index_t begin, end;
-  std::uint64_t members;
-  bool single;  // a column or a part of a run of columns
+  std::uint64_t members = ~std::uint64_t{0};  // bit t: token t of a tile reads them
+  std::uint32_t tiles = 1;                    // bit i: list i has them
+  bool single = false;                        // a column
 };
+
+inline constexpr span whole_list{0, 0x7fffffff};
 
 /// Keys in a row's list, masked or not: what splits count.
 inline index_t list_keys(index_row const& row) {
@@ -27,13 +30,76 @@ void for_each_piece(index_row const& row, span range, Visit const& visit) {
     index_t const from = max<index_t>(keys.begin, keys.begin - passed + range.begin);
     index_t const to = min<index_t>(keys.end, keys.begin - passed + range.end);
     passed += keys.size();
-    if (from < to) visit(key_piece{from, to, row.members(e), false});
+    if (from < to) visit(key_piece{.begin = from, .end = to, .members = row.members(e)});
   }
   for (int c = 0; c < row.column_count && passed < range.end; ++c)
-    if (row.reads_column(c) && passed++ >= range.begin) visit(key_piece{row.columns[c], row.columns[c] + 1, ~std::uint64_t{0}, true});
+    if (row.reads_column(c) && passed++ >= range.begin)
+      visit(key_piece{.begin = row.columns[c], .end = row.columns[c] + 1, .single = true});
 }
 
-inline constexpr span whole_list{0, 0x7fffffff};
+/// Lists of neighbouring tiles of one head, walked together: each key is visited once with the set of lists that have it (twice where it
+/// is in a span of one list and a column of another). For lists without membership masks.
+class joined_lists {
+ public:
+  static constexpr int most = 8;
+
+  void add(index_row const& row) { row_[count_++] = row; }
+
+  template <class Visit>
+  void for_each_piece(Visit const& visit) const {
+    cursor at[most];
+    for (int i = 0; i < count_; ++i) at[i].start(row_[i]);
+    for (;;) {
+      std::int32_t begin = nowhere;
+      for (int i = 0; i < count_; ++i) begin = min(begin, at[i].now.begin);
+      if (begin == nowhere) break;
+      key_piece piece{.begin = begin, .end = nowhere, .tiles = 0};
+      for (int i = 0; i < count_; ++i) {
+        bool const inside = at[i].now.begin == begin;
+        piece.end = min<index_t>(piece.end, inside ? at[i].now.end : at[i].now.begin);
+        if (inside) piece.tiles |= 1u << i;
+      }
+      visit(piece);
+      for (int i = 0; i < count_; ++i)
+        if (piece.tiles >> i & 1) at[i].pass(row_[i], static_cast<std::int32_t>(piece.end));
+    }
+    for (int c = 0; c < row_[0].column_count; ++c) {
+      std::uint32_t tiles = 0;
+      for (int i = 0; i < count_; ++i) tiles |= std::uint32_t{row_[i].reads_column(c)} << i;
+      if (tiles) visit(key_piece{.begin = row_[0].columns[c], .end = row_[0].columns[c] + 1, .tiles = tiles, .single = true});
+    }
+  }
+
+  /// Whether reading the lists together fetches at most three quarters of what reading each alone does.
+  bool worthwhile() const {
+    index_t apart = 0, joined = 0;
+    for (int i = 0; i < count_; ++i) apart += list_keys(row_[i]);
+    for_each_piece([&](key_piece const& piece) { joined += piece.end - piece.begin; });
+    return joined * 4 <= apart * 3;
+  }
+
+ private:
+  static constexpr std::int32_t nowhere = 0x7fffffff;
+
+  struct cursor {
+    int entry = 0;
+    span now{nowhere, nowhere};
+
+    void start(index_row const& row) { entry = 0, settle(row); }
+    void pass(index_row const& row, std::int32_t end) {
+      now.begin = end;
+      if (now.begin == now.end) ++entry, settle(row);
+    }
+    void settle(index_row const& row) {
+      for (; entry < row.span_count(); ++entry)
+        if (now = row.span_at(entry); now.size() > 0) return;
+      now = {nowhere, nowhere};
+    }
+  };
+
+  int count_ = 0;
+  index_row row_[most];
+};
 
 /// Keys and values of one list, gathered into blocks so that products are large however short the spans are. Rows become 32-bit floats that
 /// lie side by side: heads interleave in memory, and reading rows 2 KB apart in place took longer than copying them once.
@@ -48,6 +114,7 @@ class key_block {
   struct segment {
     int first, count;  // of the block
     std::uint64_t members;
+    std::uint32_t tiles;
     bool single;
   };
 
@@ -65,7 +132,9 @@ class key_block {
       fetch(at, take);
       append(piece, at, take);
       at += take;
-      if (count_ == most) flush(full);
+      if (count_ < most) continue;
+      if (at < piece.end) foresee(at, min(piece.end - at, kv_.run(at)));
+      flush(full);
     }
   }
 
@@ -73,7 +142,7 @@ class key_block {
   template <class Full>
   void flush(Full const& full) {
     if (count_ > 0) full();
-    count_ = segments_ = 0;
+    count_ = segments_ = 0, next_k_ = next_v_ = {};
   }
 
   int count() const { return count_; }
@@ -83,7 +152,18 @@ class key_block {
   simd::float_rows k(int first, int count) const { return {k_copy_ + index_t{first} * key_dim_, key_dim_, count}; }
   simd::float_rows v(int first, int count) const { return {v_copy_ + index_t{first} * value_dim_, value_dim_, count}; }
 
+  /// What the block after this one will copy, as far as it is known to be there.
+  simd::coming_rows const& next_k() const { return next_k_; }
+  simd::coming_rows const& next_v() const { return next_v_; }
+
  private:
+  void foresee(index_t slot, index_t rows) {
+    int const count = static_cast<int>(min<index_t>(rows, most));
+    constexpr index_t size = sizeof(element);
+    next_k_ = {kv_.key(s_, b_, head_, slot), kv_.key_stride() * size, count, key_dim_ * static_cast<int>(size)};
+    if (v_copy_) next_v_ = {kv_.value(s_, b_, head_, slot), kv_.value_stride() * size, count, value_dim_ * static_cast<int>(size)};
+  }
+
   void fetch(index_t slot, int take) {
     element const* const key = kv_.key(s_, b_, head_, slot);
     simd::run_on(isa_, simd::widen_rows<element>{key, kv_.key_stride(), k_copy_ + index_t{count_} * key_dim_, take, key_dim_});
@@ -95,10 +175,10 @@ class key_block {
   void append(key_piece const& piece, index_t from, int take) {
     for (int j = 0; j < take; ++j) key_[count_ + j] = static_cast<std::int32_t>(from + j);
     segment* const last = segments_ ? segment_ + segments_ - 1 : nullptr;
-    if (last && piece.single && last->single && last->members == piece.members)
+    if (last && piece.single && last->single && last->members == piece.members && last->tiles == piece.tiles)
       last->count += take;
     else
-      segment_[segments_++] = {count_, take, piece.members, piece.single};
+      segment_[segments_++] = {count_, take, piece.members, piece.tiles, piece.single};
     count_ += take;
   }
 
@@ -108,6 +188,7 @@ class key_block {
   int head_, key_dim_, value_dim_;
   host_isa isa_;
   float *k_copy_, *v_copy_;
+  simd::coming_rows next_k_, next_v_;
   int count_ = 0, segments_ = 0;
   std::int32_t key_[most];
   segment segment_[most];

@@ -89,7 +89,7 @@ class slash_summer {
     detail::carver block{scratch};
     lay_out(t.shape.key_dim, block);
     host_logits const logits{t.logits};
-    for (int first = 0; first < t.rows; first += simd::most_panel_rows) begin(t, first, logits);
+    for (int first = 0; first < t.rows; first += simd::most_panel_rows) begin(t, first, logits, isa);
     each_block(t, isa, logits, [&](panel& x, float* s, int count, index_t) {
       simd::run_on(isa, simd::softmax_panel{s, count, x.width, logits.factor(), x.max, x.sum, x.keep});
     });
@@ -117,15 +117,16 @@ class slash_summer {
     }
   }
 
-  void begin(task const& t, int first, host_logits const& logits) {
+  void begin(task const& t, int first, host_logits const& logits, host_isa isa) {
+    T const* q[simd::most_panel_rows];
     panel& x = panel_[panels_++];
     x.first_row = first, x.rows = min(t.rows - first, simd::most_panel_rows), x.width = simd::panel_width(x.rows);
     for (int r = 0; r < x.width; ++r) {
       x.max[r] = -infinity, x.sum[r] = 0;
       x.position[r] = static_cast<std::int32_t>(t.s.keys - t.rows + first + min(r, x.rows - 1));
-      T const* const q = t.q + (first + min(r, x.rows - 1)) * t.q_stride;
-      for (int d = 0; d < t.shape.key_dim; ++d) x.q[d * x.width + r] = simd::widen(q[d]) * logits.query;
+      q[r] = t.q + (first + min(r, x.rows - 1)) * t.q_stride;
     }
+    simd::run_on(isa, simd::pack_rows<T>{q, x.q, x.width, t.shape.key_dim, logits.query});
     for (int i = 0; i < simd::slash_panel::turns * simd::slash_panel::turn_floats(block_type::most); ++i) turns_[i] = 0;
   }
 
@@ -147,16 +148,16 @@ class slash_summer {
         panel& x = panel_[p];
         int const seen = t.causal ? static_cast<int>(min<index_t>(keys.count(), x.position[x.rows - 1] + 1 - first_key)) : keys.count();
         if (seen <= 0) continue;
-        score(t, isa, logits, keys, seen, x);
+        score(t, isa, logits, keys, seen, x, p == 0);
         use(x, s_, seen, first_key);
       }
     };
-    keys.add({0, t.s.keys, ~std::uint64_t{0}, false}, full);
+    keys.add({.begin = 0, .end = t.s.keys}, full);
     keys.flush(full);
   }
 
-  void score(task const& t, host_isa isa, host_logits const& logits, block_type const& keys, int count, panel const& x) {
-    simd::run_on(isa, simd::score_panel{x.q, keys.k(0, count), s_, x.width, t.shape.key_dim});
+  void score(task const& t, host_isa isa, host_logits const& logits, block_type const& keys, int count, panel const& x, bool first) {
+    simd::run_on(isa, simd::score_panel{x.q, keys.k(0, count), s_, x.width, t.shape.key_dim, first ? keys.next_k() : simd::coming_rows{}});
     if (logits.cap > 0) simd::run_on(isa, simd::soft_cap_panel{s_, count * x.width, logits.cap, logits.cap_scale});
     if (t.causal && keys.keys()[count - 1] > x.position[0])
       simd::run_on(isa, simd::mask_panel{s_, keys.keys(), count, x.width, x.position, x.position, true, {}, ~std::uint64_t{0}});

@@ -32,4 +32,36 @@ struct widen_rows {
   }
 };
 
+/// Transposes rows of queries into a panel. Sixteen rows at a time, so that a line of the panel is written at once.
+template <class T>
+struct pack_rows {
+  T const* const* row;  // [width]
+  float* to;            // [dim, width]
+  int width, dim;
+  float factor;
+
+  template <class Isa>
+  [[gnu::always_inline]] inline void run() const {
+    for (int r = 0; r < width; r += 16)
+      for (int d = 0; d < dim; ++d)
+        for (int i = 0; i < 16; ++i) to[d * width + r + i] = widen(row[r + i][d]) * factor;
+  }
+};
+
+/// Transposes a panel of outputs back into rows, each multiplied by its norm.
+template <class T>
+struct unpack_rows {
+  float const* from;  // [dim, width]
+  T* const* row;      // [count]
+  float const* norm;  // [count]
+  int count, width, dim;
+
+  template <class Isa>
+  [[gnu::always_inline]] inline void run() const {
+    for (int r = 0; r < count; r += 16)
+      for (int d = 0; d < dim; ++d)
+        for (int i = r; i < lacuna::min(r + 16, count); ++i) row[i][d] = from_float<T>(from[d * width + i] * norm[i]);
+  }
+};
+
 }  // namespace lacuna::simd
