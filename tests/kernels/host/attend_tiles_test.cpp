@@ -1,3 +1,4 @@
+#include "kernels/host/isas.hpp"
 #include "support/attend_problem.hpp"
 
 #include <lacuna/kernels/host/attend_tiles.hpp>
@@ -5,14 +6,6 @@
 #include <doctest/doctest.h>
 
 namespace {
-
-/// Every instruction set that this machine can run.
-std::vector<lacuna::host_isa> isas() {
-  std::vector<lacuna::host_isa> all;
-  for (auto const isa : {lacuna::host_isa::baseline, lacuna::host_isa::avx2, lacuna::host_isa::avx512})
-    if (isa <= lacuna::best_host_isa()) all.push_back(isa);
-  return all;
-}
 
 template <class T>
 test::attend_result run_tiles(test::attend_problem<T> const& problem, lacuna::host_isa isa, int threads = 2) {
@@ -28,7 +21,7 @@ TEST_CASE_TEMPLATE("attend_tiles equals plain loops in double on every instructi
   for (auto const& [name, recipe] : test::attend_recipes()) {
     test::attend_problem<T> const problem{recipe};
     auto const expected = problem.oracle();
-    for (auto const isa : isas())
+    for (auto const isa : test::isas())
       CHECK_MESSAGE(test::excess<T>(run_tiles(problem, isa), expected) <= 1, name << " on " << lacuna::host_isa_name(isa));
   }
 }

@@ -1,23 +1,12 @@
 #pragma once
 #include <lacuna/core/softmax_state.hpp>
 #include <lacuna/kernels/host/host_logits.hpp>
+#include <lacuna/kernels/host/host_units.hpp>
 #include <lacuna/kernels/host/key_block.hpp>
 
 #include <concepts>
 
 namespace lacuna {
-
-/// Heads whose rows stand side by side because they share a list and a KV head, or single heads where every query head has a list.
-struct host_units {
-  int count, group;
-
-  template <class Args>
-  explicit host_units(Args const& args) {
-    bool const shared = args.index.heads <= args.shape.kv_heads;
-    count = shared ? args.shape.kv_heads : args.shape.query_heads;
-    group = args.shape.query_heads / count;
-  }
-};
 
 /// Attention of tiles of query rows on the CPU: same results as attend_row. A task is a few neighbouring tiles of one head or group of
 /// heads, or a part of one large tile. It reads keys and values once for all of its rows where the tiles' lists have enough in

@@ -1,5 +1,5 @@
 #pragma once
-#include <lacuna/core/math.hpp>
+#include <lacuna/core/element.hpp>
 
 #include <cstdint>
 
@@ -40,6 +40,9 @@ typedef float f32x16_anywhere __attribute__((vector_size(64), aligned(4), may_al
 typedef std::int32_t i32x4_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 typedef std::int32_t i32x8_anywhere __attribute__((vector_size(32), aligned(4), may_alias));
 typedef std::int32_t i32x16_anywhere __attribute__((vector_size(64), aligned(4), may_alias));
+typedef std::uint16_t u16x4_anywhere __attribute__((vector_size(8), aligned(2), may_alias));
+typedef std::uint16_t u16x8_anywhere __attribute__((vector_size(16), aligned(2), may_alias));
+typedef std::uint16_t u16x16_anywhere __attribute__((vector_size(32), aligned(2), may_alias));
 
 /// `accumulators` is how many vectors a product may keep in registers, operands aside.
 struct baseline {
@@ -53,6 +56,7 @@ struct baseline {
   using i32 = i32x4;
   using f32_anywhere = f32x4_anywhere;
   using i32_anywhere = i32x4_anywhere;
+  using u16_anywhere = u16x4_anywhere;
 };
 
 struct avx2 {
@@ -61,6 +65,7 @@ struct avx2 {
   using i32 = i32x8;
   using f32_anywhere = f32x8_anywhere;
   using i32_anywhere = i32x8_anywhere;
+  using u16_anywhere = u16x8_anywhere;
 };
 
 struct avx512 {
@@ -69,6 +74,7 @@ struct avx512 {
   using i32 = i32x16;
   using f32_anywhere = f32x16_anywhere;
   using i32_anywhere = i32x16_anywhere;
+  using u16_anywhere = u16x16_anywhere;
 };
 
 template <class Isa>
@@ -91,14 +97,40 @@ template <class Isa>
   x = typename Isa::f32{} + value;
 }
 
-/// Sum of the lanes, halves folded onto each other.
+template <class Isa>
+[[gnu::always_inline]] inline void load(typename Isa::f32& x, bfloat16 const* p) {
+  auto const bits = *reinterpret_cast<typename Isa::u16_anywhere const*>(p);
+  x = __builtin_bit_cast(typename Isa::f32, __builtin_convertvector(bits, typename Isa::i32) << 16);
+}
+
+/// The exponent moves by a sum, or for numbers below 2^-14 through a conversion, since those are multiples of 2^-24.
+template <class Isa>
+[[gnu::always_inline]] inline void load(typename Isa::f32& x, float16 const* p) {
+  using i32 = typename Isa::i32;
+  i32 const bits = __builtin_convertvector(*reinterpret_cast<typename Isa::u16_anywhere const*>(p), i32), zero = {};
+  i32 const magnitude = bits & 0x7fff, finite = zero + 0x38000000, special = zero + 0x70000000;
+  i32 const normal = (magnitude << 13) + (magnitude >= 0x7c00 ? special : finite);
+  i32 const small = __builtin_bit_cast(i32, __builtin_convertvector(magnitude, typename Isa::f32) * 0x1p-24f);
+  x = __builtin_bit_cast(typename Isa::f32, (bits & 0x8000) << 16 | (magnitude >= 0x0400 ? normal : small));
+}
+
+/// Sum of the lanes, in fours: lane i with lanes i + 4, i + 8 and so on, then those.
 template <class Isa>
 [[gnu::always_inline]] inline float sum_of(typename Isa::f32 const& x) {
   float lane[Isa::lanes];
   store<Isa>(lane, x);
-  for (int half = Isa::lanes / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
-  return lane[0];
+  f32x4 sum = *reinterpret_cast<f32x4_anywhere const*>(lane);
+#pragma GCC unroll 4
+  for (int i = 4; i < Isa::lanes; i += 4) sum += *reinterpret_cast<f32x4_anywhere const*>(lane + i);
+  return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
+template <class Isa>
+[[gnu::always_inline]] inline float max_of(typename Isa::f32 const& x) {
+  float most = x[0];
+#pragma GCC unroll 16
+  for (int i = 1; i < Isa::lanes; ++i) most = lacuna::max(most, x[i]);
+  return most;
 }
 
 /// exp2(x * factor) for x <= 0, factor > 0; at or below 2^-126.5 exactly 0, at 0 exactly 1, NaN stays NaN. `floor` is
