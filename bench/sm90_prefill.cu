@@ -1,11 +1,12 @@
 // Prefill on Hopper through the sparse kernel: checks small shapes against the portable body, then times targets A1, A2 and M1.
 #include <lacuna/cuda.cuh>
-#include <lacuna/lacuna.hpp>
 #include <lacuna/kernels/sm90/launch_prefill.cuh>
+#include <lacuna/lacuna.hpp>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <vector>
 
 namespace {
@@ -38,17 +39,60 @@ struct tensors {
       fill<<<1024, 256>>>(p, n, seed);
       return p;
     };
-    q = get(s.batch * s.queries * s.query_heads * Dim, 1), k = get(s.batch * s.keys * s.kv_heads * Dim, 2), v = get(s.batch * s.keys * s.kv_heads * Dim, 3);
+    q = get(s.batch * s.queries * s.query_heads * Dim, 1), k = get(s.batch * s.keys * s.kv_heads * Dim, 2),
+    v = get(s.batch * s.keys * s.kv_heads * Dim, 3);
     out = get(s.batch * s.queries * s.query_heads * Dim, 4);
     check(cudaMalloc(&lse, s.batch * s.queries * s.query_heads * sizeof(float)), "cudaMalloc");
   }
   ~tensors() {
-    for (void* p : {static_cast<void*>(q), static_cast<void*>(k), static_cast<void*>(v), static_cast<void*>(out), static_cast<void*>(lse)}) cudaFree(p);
+    for (void* p : {static_cast<void*>(q), static_cast<void*>(k), static_cast<void*>(v), static_cast<void*>(out), static_cast<void*>(lse)})
+      cudaFree(p);
   }
 };
 
 template <int Dim>
 using args_of = lacuna::attend_args<bf16, lacuna::contiguous_kv<bf16>>;
+
+/// Lists drawn at random: `count` blocks of `block` tokens before a tile's own keys, and its own. Stands for a pattern.
+struct random_blocks {
+  int block, count, heads, tile_rows;
+
+  lacuna::index_layout layout(lacuna::attention_shape const& s) const {
+    return {static_cast<int>(s.batch), heads, s.queries, tile_rows, block, true, {.spans = count + tile_rows / block + 2}};
+  }
+
+  void fill(lacuna::sparse_index const& x, lacuna::attention_shape const& s) const {
+    index_t const rows = index_t{x.batch} * x.heads * x.tiles;
+    std::vector<std::int32_t> counts(rows), zeros(index_t{x.batch} * x.heads * 2, 0);
+    std::vector<lacuna::span> spans(rows * x.capacity.spans);
+    std::vector<lacuna::head_rule> rules(index_t{x.batch} * x.heads);
+    std::mt19937 engine{7};
+    lacuna::sequence const whole{0, s.queries, 0, s.keys};
+    for (index_t r = 0; r < rows; ++r) {
+      index_t const tile = r % x.tiles, own = std::max<index_t>(0, whole.position(tile * tile_rows)) / block;
+      index_t const limit = x.limit_of(whole, tile);
+      std::vector<index_t> kept;
+      for (int i = 0; i < count && own > 0; ++i) kept.push_back(engine() % own);
+      for (index_t k = own; k * block < limit; ++k) kept.push_back(k);
+      std::sort(kept.begin(), kept.end());
+      kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+      counts[r] = static_cast<int>(kept.size());
+      for (std::size_t i = 0; i < kept.size(); ++i)
+        spans[r * x.capacity.spans + i] = {static_cast<int>(kept[i] * block), static_cast<int>((kept[i] + 1) * block)};
+      visited += [&] {
+        double n = 0;
+        for (index_t k : kept) n += std::min<double>(block, std::max<double>(0, limit - double(k) * block));
+        return n;
+      }() * tile_rows;
+    }
+    auto const put = [](void* to, void const* from, std::size_t bytes) { check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "copy"); };
+    put(x.row_count, counts.data(), counts.size() * 4), put(x.own, spans.data(), spans.size() * 8);
+    put(x.rules, rules.data(), rules.size() * sizeof(rules[0])), put(x.prefix, zeros.data(), rules.size() * 4);
+    put(x.shared_count, zeros.data(), zeros.size() * 4);
+    visited *= double(s.query_heads) / heads;
+  }
+  mutable double visited = 0;  // pairs over all heads, own tiles counted whole
+};
 
 template <int Dim, class Pattern>
 struct problem : tensors<Dim> {
@@ -58,8 +102,11 @@ struct problem : tensors<Dim> {
   args_of<Dim> args;
 
   problem(lacuna::cuda_executor e, lacuna::attention_shape s, Pattern pattern)
-      : tensors<Dim>{s}, exec{e}, layout{static_cast<int>(s.batch), 1, s.queries, 128, 1, true, lacuna::pattern_traits<Pattern>::capacity(pattern, s)},
-        index_memory{e, lacuna::index_bytes(layout)}, counter{e, 256} {
+      : tensors<Dim>{s},
+        exec{e},
+        layout{layout_of(pattern, s)},
+        index_memory{e, lacuna::index_bytes(layout)},
+        counter{e, lacuna::sm90::prefill_workspace_bytes(layout, s)} {
     args.shape = s;
     args.index = lacuna::make_index(layout, index_memory.data());
     args.q = {this->q, s.batch, s.queries, s.query_heads, Dim};
@@ -67,9 +114,22 @@ struct problem : tensors<Dim> {
     args.out = {this->out, s.batch, s.queries, s.query_heads, Dim};
     args.lse = {this->lse, s.batch, s.queries, s.query_heads};
     args.logits.scale = 1 / std::sqrt(float(Dim));
-    lacuna::build_inputs<bf16, lacuna::contiguous_kv<bf16>> const in{s, {}, args.q, args.kv, args.logits};
-    lacuna::for_each_head_set(pattern, 1, [&](auto const& heads) { return lacuna::pattern_traits<Pattern>::build(exec, in, nullptr, args.index, heads); })
-        .or_throw();
+    if constexpr (requires { pattern.visited; }) {
+      pattern.fill(args.index, s), visited = pattern.visited;
+    } else {
+      lacuna::build_inputs<bf16, lacuna::contiguous_kv<bf16>> const in{s, {}, args.q, args.kv, args.logits};
+      lacuna::for_each_head_set(pattern, 1, [&](auto const& heads) {
+        return lacuna::pattern_traits<Pattern>::build(exec, in, nullptr, args.index, heads);
+      }).or_throw();
+    }
+  }
+  double visited = 0;
+
+  static lacuna::index_layout layout_of(Pattern const& p, lacuna::attention_shape const& s) {
+    if constexpr (requires { p.visited; })
+      return p.layout(s);
+    else
+      return {static_cast<int>(s.batch), 1, s.queries, 128, 1, true, lacuna::pattern_traits<Pattern>::capacity(p, s)};
   }
 };
 
@@ -84,7 +144,7 @@ void compare(lacuna::cuda_executor exec, lacuna::attention_shape s, Pattern patt
     check(cudaMemcpy(out.data(), p.out, out.size() * sizeof(bf16), cudaMemcpyDefault), "copy");
     check(cudaMemcpy(lse.data(), p.lse, lse.size() * sizeof(float), cudaMemcpyDefault), "copy");
   };
-  lacuna::sm90::launch_prefill<Dim>(exec, p.args, p.counter.data()).or_throw();
+  lacuna::sm90::launch_prefill<Dim>(exec, p.args, p.layout, p.counter.data()).or_throw();
   exec.synchronize().or_throw();
   fetch(fast, fast_lse);
   check(cudaMemset(p.out, 0xff, n * Dim * sizeof(bf16)), "memset");
@@ -104,8 +164,8 @@ void compare(lacuna::cuda_executor exec, lacuna::attention_shape s, Pattern patt
     double const l = std::isinf(plain_lse[r]) && plain_lse[r] == fast_lse[r] ? 0 : std::abs(plain_lse[r] - fast_lse[r]);
     if (!(l <= worst_lse)) worst_lse = std::isnan(l) ? 1e9 : l;
   }
-  std::printf("check %-28s B%lld q%lld k%lld H%d:%d d%d  out %.2e lse %.2e %s\n", name, (long long)s.batch, (long long)s.queries, (long long)s.keys,
-              s.query_heads, s.kv_heads, Dim, worst, worst_lse, worst < 1e-2 && worst_lse < 1e-3 ? "ok" : "WRONG");
+  std::printf("check %-28s B%lld q%lld k%lld H%d:%d d%d  out %.2e lse %.2e %s\n", name, (long long)s.batch, (long long)s.queries,
+              (long long)s.keys, s.query_heads, s.kv_heads, Dim, worst, worst_lse, worst < 1e-2 && worst_lse < 1e-3 ? "ok" : "WRONG");
 }
 
 template <int Dim, class Pattern>
@@ -117,7 +177,7 @@ void measure(lacuna::cuda_executor exec, lacuna::attention_shape s, Pattern patt
   std::vector<float> times;
   for (int r = 0; r < repeats + 2; ++r) {
     cudaEventRecord(begin, exec.stream());
-    lacuna::sm90::launch_prefill<Dim>(exec, p.args, p.counter.data()).or_throw();
+    lacuna::sm90::launch_prefill<Dim>(exec, p.args, p.layout, p.counter.data()).or_throw();
     cudaEventRecord(end, exec.stream());
     exec.synchronize().or_throw();
     float ms = 0;
@@ -126,26 +186,46 @@ void measure(lacuna::cuda_executor exec, lacuna::attention_shape s, Pattern patt
   }
   std::sort(times.begin(), times.end());
   double const ms = times[times.size() / 2];
-  std::printf("%-4s %10.3f ms %8.1f TFLOP/s  (best %.3f, worst %.3f)\n", name, ms, 4.0 * Dim * pairs * s.batch * s.query_heads / ms * 1e-9, times.front(),
-              times.back());
+  if (p.visited > 0) pairs = p.visited / s.batch / s.query_heads;
+  std::printf("%-4s %10.3f ms %8.1f TFLOP/s  (best %.3f, worst %.3f)\n", name, ms, 4.0 * Dim * pairs * s.batch * s.query_heads / ms * 1e-9,
+              times.front(), times.back());
   std::fflush(stdout);
 }
 
 double causal_pairs(double n) { return n * (n + 1) / 2; }
-double a_shape_pairs(double n, double sinks, double window) { return causal_pairs(sinks + window) + (n - sinks - window) * (sinks + window); }
+double a_shape_pairs(double n, double sinks, double window) {
+  return causal_pairs(sinks + window) + (n - sinks - window) * (sinks + window);
+}
 
 }  // namespace
 
 int main() {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   cudaStream_t stream;
   check(cudaStreamCreate(&stream), "stream");
   lacuna::cuda_executor const exec{stream};
-  for (auto s : {lacuna::attention_shape{1, 128, 128, 1, 1}, {1, 1, 1, 4, 1}, {1, 300, 300, 8, 2}, {2, 129, 1000, 6, 2}, {1, 1000, 1000, 28, 4}, {1, 5, 3, 4, 4}, {1, 640, 640, 16, 1}}) {
+  for (auto s : {lacuna::attention_shape{1, 128, 128, 1, 1},
+                 {1, 1, 1, 4, 1},
+                 {1, 300, 300, 8, 2},
+                 {2, 129, 1000, 6, 2},
+                 {1, 1000, 1000, 28, 4},
+                 {1, 5, 3, 4, 4},
+                 {1, 640, 640, 16, 1}}) {
     compare<128>(exec, s, lacuna::dense{}, "dense");
     compare<64>(exec, s, lacuna::dense{}, "dense");
     compare<128>(exec, s, lacuna::a_shape{16, 100}, "a_shape 16+100");
     compare<64>(exec, s, lacuna::a_shape{1, 33}, "a_shape 1+33");
   }
+  for (auto s : {lacuna::attention_shape{1, 640, 640, 4, 4}, {2, 500, 777, 6, 2}, {1, 1000, 1000, 28, 4}, {1, 63, 900, 2, 2}})
+    for (int const block : {8, 16, 32, 64, 128}) {
+      compare<128>(exec, s, random_blocks{block, 3, s.query_heads, 64}, "blocks, list a query head");
+      compare<64>(exec, s, random_blocks{block, 5, s.kv_heads, 64}, "blocks, list a KV head");
+      compare<128>(exec, s, random_blocks{block, 5, 1, 64}, "blocks, list a layer");
+      compare<64>(exec, s, random_blocks{block, 2, s.query_heads, 128}, "blocks, tiles of 128");
+    }
+  measure<128>(exec, {1, 32768, 32768, 32, 8}, random_blocks{8, 256, 1, 64}, "H2", 0, 5);
+  measure<128>(exec, {1, 131072, 131072, 32, 32}, random_blocks{64, 98, 32, 64}, "M2r", 0, 3);
+  measure<128>(exec, {1, 131072, 131072, 32, 2}, random_blocks{64, 95, 2, 8}, "I2r", 0, 3);
   measure<128>(exec, {1, 32768, 32768, 32, 8}, lacuna::dense{}, "A1", causal_pairs(32768), 9);
   measure<128>(exec, {1, 131072, 131072, 32, 8}, lacuna::dense{}, "A2", causal_pairs(131072), 3);
   measure<128>(exec, {1, 1 << 20, 1 << 20, 32, 32}, lacuna::a_shape{1024, 4096}, "M1", a_shape_pairs(1 << 20, 1024, 4096), 3);

@@ -27,8 +27,9 @@ struct tensor_map {
 };
 
 namespace detail {
-using encode_tiled = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, cuuint64_t const*, cuuint64_t const*, cuuint32_t const*,
-                                  cuuint32_t const*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+using encode_tiled = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, cuuint64_t const*, cuuint64_t const*,
+                                  cuuint32_t const*, cuuint32_t const*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+                                  CUtensorMapFloatOOBfill);
 
 /// The driver's encoder, found through the runtime so that nobody links libcuda.
 inline encode_tiled find_encoder() {
@@ -41,7 +42,7 @@ inline encode_tiled find_encoder() {
 
 /// Describes a view whose dim is a multiple of 64. Refuses what the copy engine cannot address: a base or strides off 16 bytes.
 template <class T>
-status make_tensor_map(tensor_map& to, char const* name, tensor_view<T, 4> const& v, int box_heads, int box_tokens) {
+status make_tensor_map(tensor_map& to, char const* name, tensor_view<T, 4> const& v, int box_heads, int box_tokens, int box_panels = 1) {
   static_assert(sizeof(T) == 2);
   static detail::encode_tiled const encode = detail::find_encoder();
   if (!encode) return {errc::cuda, "the driver has no cuTensorMapEncodeTiled; expected CUDA 12 or newer"};
@@ -53,12 +54,15 @@ status make_tensor_map(tensor_map& to, char const* name, tensor_view<T, 4> const
                                  at_least_one(v.extent[0])};
   cuuint64_t const batch_stride = v.stride[0] > 0 ? v.stride[0] : 64;
   cuuint64_t const strides[4] = {v.stride[2] * sizeof(T), v.stride[1] * sizeof(T), 64 * sizeof(T), batch_stride * sizeof(T)};
-  cuuint32_t const box[5] = {64, static_cast<cuuint32_t>(box_heads), static_cast<cuuint32_t>(box_tokens), 1, 1}, step[5] = {1, 1, 1, 1, 1};
+  cuuint32_t const box[5] = {64, static_cast<cuuint32_t>(box_heads), static_cast<cuuint32_t>(box_tokens),
+                             static_cast<cuuint32_t>(box_panels), 1},
+                   step[5] = {1, 1, 1, 1, 1};
   bool const half = std::is_same_v<std::remove_const_t<T>, float16>;
   auto const code = encode(&to.map, half ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5,
                            const_cast<std::remove_const_t<T>*>(v.data), extents, strides, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
                            CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (code != CUDA_SUCCESS) return {errc::cuda, lacuna::detail::concat("the driver refused a tensor map for ", name, ": CUresult ", static_cast<int>(code))};
+  if (code != CUDA_SUCCESS)
+    return {errc::cuda, lacuna::detail::concat("the driver refused a tensor map for ", name, ": CUresult ", static_cast<int>(code))};
   return {};
 }
 

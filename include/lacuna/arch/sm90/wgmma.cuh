@@ -6,11 +6,11 @@
 
 namespace lacuna::sm90 {
 
-/// Where wgmma finds an operand in shared memory under the 128-byte swizzle. Panels are [rows][64 elements]; groups of 8 rows lie 1024
-/// bytes apart. For an operand whose reduction runs along the rows (V), `panel_bytes` is the distance to the next 64 columns.
-__device__ inline std::uint64_t operand(void const* start, std::uint32_t panel_bytes) {
-  constexpr std::uint64_t group_bytes = 1024, swizzle_128 = 1;
-  return (shared_address(start) & 0x3ffffu) >> 4 | std::uint64_t{panel_bytes >> 4} << 16 | group_bytes >> 4 << 32 | swizzle_128 << 62;
+/// Where wgmma finds an operand in shared memory under the 128-byte swizzle: rows of 64 elements (128 bytes), 8 rows together, such groups
+/// `group_bytes` apart. For an operand whose reduction runs along the rows (V), `panel_bytes` is the distance to the next 64 columns.
+__device__ inline std::uint64_t operand(void const* start, std::uint32_t group_bytes, std::uint32_t panel_bytes) {
+  constexpr std::uint64_t swizzle_128 = 1;
+  return (shared_address(start) & 0x3ffffu) >> 4 | std::uint64_t{panel_bytes >> 4} << 16 | std::uint64_t{group_bytes >> 4} << 32 | swizzle_128 << 62;
 }
 
 __device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

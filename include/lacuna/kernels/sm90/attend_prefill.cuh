@@ -8,49 +8,56 @@
 
 namespace lacuna::sm90 {
 
-/// Attention of 128 query rows at a time over their list's keys, on Hopper: a producer warp brings tiles of 128 keys through the copy
+/// Attention of 128 query rows at a time over their lists' keys, on Hopper: a producer warp brings tiles of 128 keys through the copy
 /// engine, two consumer warpgroups of 64 rows multiply, and the softmax of one tile runs beside the products of the next.
 ///
-/// Rows are `tokens` query tokens x `group` heads that share a list and a KV head, head fastest. Blocks are persistent and take tasks
-/// from a counter, the longest rows of a head first; the result does not depend on who takes which.
+/// Rows are `tokens` query tokens x `group` heads that share a list and a KV head, head fastest. Entries of a list may name the members
+/// that read them, `member_tokens` query tokens each: a warpgroup passes over tiles that hold nothing for its rows. Blocks are persistent
+/// and take tasks from a counter, the longest rows of a head first; the result does not depend on who takes which.
 ///
-/// Shared memory for Dim 128: Q 32 KB + Stages (2) x (K 32 KB + V 32 KB) = 160 KB. Registers of a consumer thread: output 64, logits 64,
-/// weights 32, of 232.
+/// Segments of 64 keys land as two panels of 64 columns; segments of 8 keys land with both panels in one box, so that 8-token chunks cost
+/// one copy each. Shared memory for Dim 128: Q 32 KB + stages (2) x (K 32 KB + V 32 KB) = 160 KB. Registers of a consumer thread: output
+/// 64, logits 64, weights 32, of 224.
 template <class Args, int Dim, int SegmentKeys = 64>
 struct attend_prefill {
   using element = typename Args::element;
   using tile = key_tile<SegmentKeys>;
-  static constexpr int rows = 128, keys = tile::keys, panels = Dim / 64, stages = 2;
+  static constexpr int rows = 128, half = 64, keys = tile::keys, panels = Dim / 64, stages = 2, tile_slots = 2 * stages;
   static constexpr int max_team_size = 384, consumer_warps = 8;
-  static constexpr int producer_registers = 40, consumer_registers = 232;
+  static constexpr int producer_registers = 56, consumer_registers = 224;
   static constexpr std::uint32_t panel_bytes = keys * 64 * sizeof(element), tile_bytes = panels * panel_bytes;
+  static constexpr bool chunked = SegmentKeys == 8;  // both panels of 8 keys side by side
+  static constexpr std::uint32_t group_stride = chunked ? panels * 1024 : 1024, panel_stride = chunked ? 1024 : panel_bytes;
+  static constexpr int box_panels = chunked ? panels : 1;
 
   Args args;
   tensor_map q_map, k_map, v_map;
-  int group = 1, tokens = rows;  // tokens * group <= rows
+  int group = 1, tokens = rows;     // tokens * group <= rows
+  int member_tokens = 1;            // query tokens of one bit of a membership mask
   std::int32_t* counter = nullptr;  // 0 before the launch
 
   struct alignas(1024) shared {
     element q[panels][rows * 64];
-    element k[stages][panels][keys * 64];
-    element v[stages][panels][keys * 64];
-    tile tiles[stages];
+    element k[stages][panels * keys * 64];
+    element v[stages][panels * keys * 64];
+    tile tiles[tile_slots];
     mbarrier q_full, q_empty, k_full[stages], k_empty[stages], v_full[stages], v_empty[stages], task_full, task_empty;
     std::int32_t task;
   };
 
   /// One block's piece of work.
   struct task {
-    index_t b, first;  // first query token
-    int head;          // first query head
-    int count;         // query tokens
-    std::int32_t position, limit;  // of the first token; first key that no row sees
+    index_t b, first;       // first query token
+    int head;               // first query head
+    int count;              // query tokens
+    std::int32_t position;  // of the first token
+    int first_member;       // tokens of the list's tile before the first one
     sequence s;
-    bool any;
   };
 
   LACUNA_HD std::size_t scratch_bytes() const { return sizeof(shared); }
-  LACUNA_HD index_t tiles_per_head() const { return ceil_div<index_t>(args.index.tile_rows, tokens) * args.index.tiles; }
+  LACUNA_HD index_t parts() const { return ceil_div<index_t>(args.index.tile_rows, tokens); }
+  LACUNA_HD index_t tiles_per_head() const { return parts() * ceil_div<index_t>(args.shape.queries, args.index.tile_rows); }
   LACUNA_HD index_t heads() const { return args.shape.query_heads / group; }
   LACUNA_HD index_t tasks() const { return args.shape.batch * heads() * tiles_per_head(); }
 
@@ -63,16 +70,25 @@ struct attend_prefill {
     __syncthreads();
     if (warpgroup == 0) {
       give_registers<producer_registers>();
-      if (threadIdx.x == 0) produce(s);
+      if (threadIdx.x < 32) produce(s);
     } else {
       take_registers<consumer_registers>();
       consume(s, warpgroup - 1);
     }
+#else
+    (void)team;
 #endif
   }
 
 #ifdef __CUDACC__
  private:
+  /// Where a warp is in the rings.
+  struct place {
+    ring<stages> at;
+    ring<tile_slots> slot;
+    __device__ void advance() { at.advance(), slot.advance(); }
+  };
+
   __device__ static void init(shared& s) {
     s.q_full.init(1), s.q_empty.init(consumer_warps), s.task_full.init(1), s.task_empty.init(consumer_warps);
     for (int i = 0; i < stages; ++i)
@@ -88,45 +104,70 @@ struct attend_prefill {
     index_t const at = number % per_head, h = number / per_head;
     t.head = static_cast<int>(h % heads()) * group, t.b = h / heads();
     t.s = sequence_at(args.lengths, args.shape, t.b);
-    int const parts = static_cast<int>(ceil_div<index_t>(args.index.tile_rows, tokens));
-    index_t const list_tile = (per_head - 1 - at) / parts, part = (per_head - 1 - at) % parts;
+    index_t const list_tile = (per_head - 1 - at) / parts(), part = (per_head - 1 - at) % parts();
     t.first = list_tile * args.index.tile_rows + part * tokens;
     index_t const end = min(min((list_tile + 1) * args.index.tile_rows, t.s.queries), t.first + tokens);
     t.count = static_cast<int>(max<index_t>(end - t.first, 0));
     t.position = static_cast<std::int32_t>(t.s.position(t.first));
-    t.limit = args.index.causal ? clamp<index_t>(t.position + t.count, 0, t.s.keys) : t.s.keys;
-    t.any = t.count > 0;
+    t.first_member = static_cast<int>(part * tokens);
     return t;
   }
 
-  __device__ void produce(shared& s) const {
-    ring<stages> at;
-    std::uint32_t task_parity = 0;
-    q_map.prefetch(), k_map.prefetch(), v_map.prefetch();
-    for (std::int32_t number; (number = atomicAdd(counter, 1)) < tasks();) {
-      task const t = task_at(number);
-      if (!t.any) continue;
-      int const list = args.list_of(t.head), kv_head = args.shape.kv_head(t.head);
-      head_rule const rule = args.index.rules[args.index.head_at(t.b, list)];
-      key_walk<SegmentKeys> walk{args.index.row(t.s, t.b, list, t.first / args.index.tile_rows), t.limit};
+  __device__ half_rows rows_of_half(task const& t, int h) const {
+    half_rows r{0, -1, 0};
+    int const first_row = h * half, last_row = min(first_row + half, t.count * group) - 1;
+    if (last_row < first_row) return r;
+    int const first = first_row / group, last = last_row / group;
+    r.first = t.position + first, r.last = t.position + last;
+    int const low = (t.first_member + first) / member_tokens, high = (t.first_member + last) / member_tokens;
+    r.members = high - low >= 63 ? ~std::uint64_t{0} : ((std::uint64_t{2} << (high - low)) - 1) << (low & 63);
+    return r;
+  }
 
-      s.task_empty.wait(task_parity ^ 1);
-      s.task = walk.done() ? ~number : number;
-      s.task_full.arrive();
-      s.q_empty.wait(task_parity ^ 1);
-      task_parity ^= 1;
-      if (walk.done()) {
-        s.q_full.arrive();
-        continue;
-      }
-      std::uint32_t const q_bytes = static_cast<std::uint32_t>(tokens * group * 64 * sizeof(element));
-      s.q_full.expect(panels * q_bytes);
-      for (int p = 0; p < panels; ++p) q_map.load(s.q[p], s.q_full, t.head, static_cast<int>(t.s.first_query + t.first), p, batch_of(t.b, args.q));
-      for (; !walk.done(); at.advance()) bring(s, at, walk, t, rule, kv_head);
+  __device__ std::int32_t limit_of(task const& t) const {
+    std::int32_t const keys_there = static_cast<std::int32_t>(t.s.keys);
+    return args.index.causal ? clamp<std::int32_t>(t.position + t.count, 0, keys_there) : keys_there;
+  }
+
+  /// The producer warp: takes tasks and brings their queries and tiles.
+  __device__ void produce(shared& s) const {
+    place here;
+    std::uint32_t parity = 0;
+    int const lane = threadIdx.x;
+    if (lane == 0) q_map.prefetch(), k_map.prefetch(), v_map.prefetch();
+    for (;;) {
+      std::int32_t number = 0;
+      if (lane == 0) number = atomicAdd(counter, 1);
+      number = __shfl_sync(0xffffffffu, number, 0);
+      if (number >= tasks()) break;
+      task const t = task_at(number);
+      if (t.count == 0) continue;
+      int const list = args.list_of(t.head);
+      segment_walk<SegmentKeys> walk{args.index.row(t.s, t.b, list, t.first / args.index.tile_rows), limit_of(t)};
+      announce(s, walk.done() ? ~number : number, parity);
+      bring_queries(s, t, walk.done(), parity);
+      parity ^= 1;
+      head_rule const rule = args.index.rules[args.index.head_at(t.b, list)];
+      half_rows const rows_of[2] = {rows_of_half(t, 0), rows_of_half(t, 1)};
+      for (; !walk.done(); here.advance()) bring(s, here, walk, t, rule, rows_of);
     }
-    s.task_empty.wait(task_parity ^ 1);
-    s.task = no_task;
+    announce(s, no_task, parity);
+  }
+
+  __device__ static void announce(shared& s, std::int32_t number, std::uint32_t parity) {
+    s.task_empty.wait(parity ^ 1);
+    if (threadIdx.x != 0) return;
+    s.task = number;
     s.task_full.arrive();
+  }
+
+  __device__ void bring_queries(shared& s, task const& t, bool empty, std::uint32_t parity) const {
+    s.q_empty.wait(parity ^ 1);
+    if (threadIdx.x != 0) return;
+    if (empty) return s.q_full.arrive();
+    s.q_full.expect(panels * static_cast<std::uint32_t>(tokens * group * 64 * sizeof(element)));
+    for (int p = 0; p < panels; ++p)
+      q_map.load(s.q[p], s.q_full, t.head, static_cast<int>(t.s.first_query + t.first), p, batch_of(t.b, args.q));
   }
 
   static constexpr std::int32_t no_task = -0x7fffffff - 1;
@@ -136,39 +177,61 @@ struct attend_prefill {
     return v.extent[0] == 1 ? 0 : static_cast<int>(b);
   }
 
-  __device__ void bring(shared& s, ring<stages>& at, key_walk<SegmentKeys>& walk, task const& t, head_rule const& rule, int kv_head) const {
-    s.k_empty[at.stage].wait(at.parity ^ 1);
-    tile& now = s.tiles[at.stage];
-    walk.next(now);
-    now.masked = now.partial;
-    for (int i = 0; i < tile::segments; ++i) {
-      std::int32_t const end = now.begin[i] + now.valid[i], last = t.position + t.count - 1;
-      now.masked |= args.index.causal && end > t.position + 1;
-      now.masked |= !args.mask.sees_all(rule, t.head, t.position, last, now.begin[i], end);
-    }
-    load(s.k[at.stage], s.k_full[at.stage], k_map, now, t, kv_head, args.kv.keys);
-    s.v_empty[at.stage].wait(at.parity ^ 1);
-    load(s.v[at.stage], s.v_full[at.stage], v_map, now, t, kv_head, args.kv.values);
+  __device__ void bring(shared& s, place const& here, segment_walk<SegmentKeys>& walk, task const& t, head_rule const& rule,
+                        half_rows const (&rows_of)[2]) const {
+    auto const segment = walk.next(tile::segments);
+    s.k_empty[here.at.stage].wait(here.at.parity ^ 1);
+    describe(s.tiles[here.slot.stage], segment, walk.done(), t, rule, rows_of);
+    int const kv_head = args.shape.kv_head(t.head);
+    load(s.k[here.at.stage], s.k_full[here.at.stage], k_map, segment.begin, t, kv_head, args.kv.keys);
+    s.v_empty[here.at.stage].wait(here.at.parity ^ 1);
+    load(s.v[here.at.stage], s.v_full[here.at.stage], v_map, segment.begin, t, kv_head, args.kv.values);
   }
 
+  /// Writes what the consumers must know about a tile; a lane a segment.
+  __device__ void describe(tile& now, typename segment_walk<SegmentKeys>::segment const& mine, bool last, task const& t,
+                           head_rule const& rule, half_rows const (&rows_of)[2]) const {
+    int const lane = threadIdx.x;
+    bool const here = lane < tile::segments;
+    std::int32_t const end = mine.begin + mine.valid;
+    if (here) now.begin[lane] = mine.begin, now.valid[lane] = static_cast<std::uint8_t>(mine.valid), now.members[lane] = mine.members;
+    for (int h = 0; h < 2; ++h) {
+      half_rows const& r = rows_of[h];
+      bool const read = here && mine.valid > 0 && (mine.members & r.members) != 0 && (!args.index.causal || mine.begin <= r.last);
+      bool mask = here && (mine.valid < SegmentKeys || (mine.members & r.members) != r.members || (args.index.causal && end > r.first + 1));
+      if (here && !mask)
+        for (int head = t.head; head < t.head + group && !mask; ++head)
+          mask = !args.mask.sees_all(rule, head, r.first, r.last, mine.begin, end);
+      bool const any_read = __any_sync(0xffffffffu, read), any_mask = __any_sync(0xffffffffu, mask);
+      if (lane == 0) now.skipped[h] = !any_read, now.masked[h] = any_mask;
+    }
+    bool const partial = __any_sync(0xffffffffu, here && mine.valid < SegmentKeys);
+    if (lane == 0) now.partial = partial, now.last = last;
+    __syncwarp();
+  }
+
+  /// Each lane brings its segment.
   template <class View>
-  __device__ void load(element (&to)[panels][keys * 64], mbarrier& full, tensor_map const& map, tile const& now, task const& t, int kv_head,
+  __device__ void load(element* to, mbarrier& full, tensor_map const& map, std::int32_t begin, task const& t, int kv_head,
                        View const& view) const {
-    full.expect(tile_bytes);
-    for (int i = 0; i < tile::segments; ++i)
-      for (int p = 0; p < panels; ++p)
-        map.load(to[p] + i * SegmentKeys * 64, full, kv_head, static_cast<int>(t.s.first_key + now.begin[i]), p, batch_of(t.b, view));
+    int const lane = threadIdx.x;
+    if (lane == 0) full.expect(tile_bytes);
+    __syncwarp();
+    if (lane >= tile::segments) return;
+    for (int p = 0; p < panels; p += box_panels)
+      map.load(to + (p * panel_stride + lane * (SegmentKeys / 8) * group_stride) / sizeof(element), full, kv_head,
+               static_cast<int>(t.s.first_key + begin), p, batch_of(t.b, view));
   }
 
   /// What a consumer thread carries through a task.
   struct accumulator {
     float out[Dim / 2];
-    std::uint32_t weights[keys / 4];  // of the tile before, in pairs of 16 bits
+    std::uint32_t weights[keys / 4];  // of the tile whose values are still to be multiplied, in pairs of 16 bits
     softmax_rows rows;
   };
 
   __device__ void consume(shared& s, int warpgroup) const {
-    ring<stages> at;
+    place here;
     std::uint32_t parity = 0;
     if (warpgroup == 1) bar_arrive(turn_of(0), 256);
     for (;;) {
@@ -182,7 +245,7 @@ struct attend_prefill {
       for (float& x : a.out) x = 0;
       s.q_full.wait(parity);
       parity ^= 1;
-      if (number >= 0) attend(s, at, t, a, warpgroup);
+      if (number >= 0) attend(s, here, t, a, warpgroup);
       release(s.q_empty);
       store(t, a, warpgroup);
     }
@@ -190,62 +253,91 @@ struct attend_prefill {
   }
 
   __device__ static int turn_of(int warpgroup) { return 1 + warpgroup; }
+  __device__ static void take_turn(int warpgroup) { bar_sync(turn_of(warpgroup), 256); }
+  __device__ static void pass_turn(int warpgroup) { bar_arrive(turn_of(1 - warpgroup), 256); }
   __device__ static void release(mbarrier& empty) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) empty.arrive();
   }
 
-  __device__ void attend(shared& s, ring<stages>& at, task const& t, accumulator& a, int warpgroup) const {
+  /// All tiles of a task. Between tiles the values of the last one are still to be multiplied: they go along with the next one's keys.
+  __device__ void attend(shared& s, place& here, task const& t, accumulator& a, int warpgroup) const {
     row_pair const mine = rows_of(t, warpgroup);
     float logits[keys / 2];
-    tile now;
-    ring<stages> before = at;
-    first_products(s, at, a, logits, now, warpgroup);
-    mask_and_weigh(a, logits, now, t, mine);
-    pack(a.weights, logits);
-    bool partial = now.partial;
-    tile partial_tile = now;
-    while (!now.last) {
-      before = at;
-      at.advance();
-      s.k_full[at.stage].wait(at.parity);
-      bar_sync(turn_of(warpgroup), 256);
+    bool more = seek(s, here, warpgroup);
+    while (more) {
+      take_turn(warpgroup);
       wgmma_fence();
-      multiply_keys(s, at.stage, logits, warpgroup);
-      s.v_full[before.stage].wait(before.parity);
-      if (partial) clear_tails(s, before.stage, partial_tile, warpgroup);
-      multiply_values(s, before.stage, a);
-      bar_arrive(turn_of(1 - warpgroup), 256);
-      now = s.tiles[at.stage];
-      wgmma_wait<1>();
-      keep_in_registers(logits);
-      release(s.k_empty[at.stage]);
-      auto const keep = mask_and_weigh(a, logits, now, t, mine);
+      multiply_keys(s, here.at.stage, logits, warpgroup);
+      pass_turn(warpgroup);
       wgmma_wait<0>();
-      keep_in_registers(a.out);
-      release(s.v_empty[before.stage]);
-      rescale(a.out, keep);
+      keep_in_registers(logits);
+      rescale(a.out, weigh(s, here, a, logits, t, mine, warpgroup));
       pack(a.weights, logits);
-      partial = now.partial, partial_tile = now;
+      more = follow(s, here, t, a, logits, mine, warpgroup);
     }
-    s.v_full[at.stage].wait(at.parity);
-    if (partial) clear_tails(s, at.stage, partial_tile, warpgroup);
-    wgmma_fence();
-    multiply_values(s, at.stage, a);
-    wgmma_wait<0>();
-    keep_in_registers(a.out);
-    release(s.v_empty[at.stage]);
-    at.advance();
   }
 
-  __device__ void first_products(shared& s, ring<stages> const& at, accumulator&, float (&logits)[keys / 2], tile& now, int warpgroup) const {
-    s.k_full[at.stage].wait(at.parity);
+  /// Tiles as long as they come without a gap; then the values of the last. False at the task's end.
+  __device__ bool follow(shared& s, place& here, task const& t, accumulator& a, float (&logits)[keys / 2], row_pair const& mine,
+                         int warpgroup) const {
+    place before = here;
+    bool last = s.tiles[here.slot.stage].last;
+    while (!last) {
+      before = here;
+      here.advance();
+      s.k_full[here.at.stage].wait(here.at.parity);
+      if (s.tiles[here.slot.stage].skipped[warpgroup]) {
+        multiply_last(s, before, a, warpgroup);
+        return seek(s, here, warpgroup);
+      }
+      s.v_full[before.at.stage].wait(before.at.parity);
+      clear_tails(s, before, warpgroup);
+      take_turn(warpgroup);
+      wgmma_fence();
+      multiply_keys(s, here.at.stage, logits, warpgroup);
+      multiply_values(s, before.at.stage, a);
+      pass_turn(warpgroup);
+      wgmma_wait<1>();
+      keep_in_registers(logits);
+      last = s.tiles[here.slot.stage].last;
+      auto const keep = weigh(s, here, a, logits, t, mine, warpgroup);
+      wgmma_wait<0>();
+      keep_in_registers(a.out);
+      release(s.v_empty[before.at.stage]);
+      rescale(a.out, keep);
+      pack(a.weights, logits);
+    }
+    multiply_last(s, here, a, warpgroup);
+    here.advance();
+    return false;
+  }
+
+  __device__ void multiply_last(shared& s, place const& at, accumulator& a, int warpgroup) const {
+    s.v_full[at.at.stage].wait(at.at.parity);
+    clear_tails(s, at, warpgroup);
     wgmma_fence();
-    multiply_keys(s, at.stage, logits, warpgroup);
-    now = s.tiles[at.stage];
+    multiply_values(s, at.at.stage, a);
     wgmma_wait<0>();
-    keep_in_registers(logits);
-    release(s.k_empty[at.stage]);
+    keep_in_registers(a.out);
+    release(s.v_empty[at.at.stage]);
+  }
+
+  /// Moves to the next tile that holds something for this half; false, past the task's tiles, if none does.
+  __device__ bool seek(shared& s, place& here, int warpgroup) const {
+    for (;;) {
+      s.k_full[here.at.stage].wait(here.at.parity);
+      tile const& now = s.tiles[here.slot.stage];
+      if (!now.skipped[warpgroup]) return true;
+      bool const last = now.last;
+      take_turn(warpgroup);
+      pass_turn(warpgroup);
+      release(s.k_empty[here.at.stage]);
+      s.v_full[here.at.stage].wait(here.at.parity);
+      release(s.v_empty[here.at.stage]);
+      here.advance();
+      if (last) return false;
+    }
   }
 
   /// logits = Q K^T for this warpgroup's 64 rows.
@@ -253,7 +345,8 @@ struct attend_prefill {
 #pragma unroll
     for (int step = 0; step < Dim / 16; ++step) {
       int const panel = step / 4, column = step % 4 * 16;
-      multiply<element, keys>(logits, operand(s.q[panel] + warpgroup * 64 * 64 + column, 0), operand(s.k[stage][panel] + column, 0), step > 0);
+      multiply<element, keys>(logits, operand(s.q[panel] + warpgroup * half * 64 + column, 1024, 0),
+                              operand(s.k[stage] + panel * panel_stride / sizeof(element) + column, group_stride, 0), step > 0);
     }
     wgmma_commit();
   }
@@ -262,44 +355,59 @@ struct attend_prefill {
   __device__ static void multiply_values(shared& s, int stage, accumulator& a) {
 #pragma unroll
     for (int step = 0; step < keys / 16; ++step)
-      multiply<element, Dim>(a.out, a.weights + step * 4, operand(s.v[stage][0] + step * 16 * 64, panel_bytes));
+      multiply<element, Dim>(a.out, a.weights + step * 4,
+                             operand(s.v[stage] + step * 2 * group_stride / sizeof(element), group_stride, panel_stride));
     wgmma_commit();
   }
 
-  /// V rows past the valid ones of a segment hold other tokens' data: zero them, since 0 * NaN is NaN. Both warpgroups write the zeros.
-  __device__ static void clear_tails(shared& s, int stage, tile const& now, int warpgroup) {
-    int const thread = threadIdx.x % 128;
-    for (int i = 0; i < tile::segments; ++i)
-      for (int at = thread; at < (SegmentKeys - now.valid[i]) * 8 * panels; at += 128) {
-        int const row = i * SegmentKeys + now.valid[i] + at / 8 % (SegmentKeys - now.valid[i]), panel = at / 8 / (SegmentKeys - now.valid[i]);
-        reinterpret_cast<uint4*>(s.v[stage][panel] + row * 64)[at % 8] = uint4{0, 0, 0, 0};
+  /// V rows that nobody reads hold other tokens' data: zero them, since 0 * NaN is NaN. Both warpgroups write the zeros.
+  __device__ static void clear_tails(shared& s, place const& at, int warpgroup) {
+    tile const& now = s.tiles[at.slot.stage];
+    if (!now.partial) return;
+    for (int row = threadIdx.x % 128 / 8; row < keys; row += 16) {
+      int const segment = row / SegmentKeys;
+      if (row % SegmentKeys < now.valid[segment]) continue;
+      for (int p = 0; p < panels; ++p) {
+        auto* const start = reinterpret_cast<std::byte*>(s.v[at.at.stage]) + row / 8 * group_stride + p * panel_stride + row % 8 * 128;
+        reinterpret_cast<uint4*>(start)[threadIdx.x % 8] = uint4{0, 0, 0, 0};
       }
+    }
     fence_async_proxy();
     bar_sync(3 + warpgroup, 128);
   }
 
   __device__ row_pair rows_of(task const& t, int warpgroup) const {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    int const row = warpgroup * 64 + warp * 16 + lane / 4;
-    return {{t.position + row / group, t.position + (row + 8) / group}, {t.head + row % group, t.head + (row + 8) % group}};
+    row_pair p;
+    for (int r = 0; r < 2; ++r) {
+      int const row = warpgroup * half + warp * 16 + lane / 4 + r * 8, token = row / group;
+      p.position[r] = t.position + token, p.head[r] = t.head + row % group;
+      p.member[r] = (t.first_member + token) / member_tokens & 63;
+    }
+    return p;
   }
 
-  __device__ row_factors mask_and_weigh(accumulator& a, float (&logits)[keys / 2], tile const& now, task const& t, row_pair const& mine) const {
-    logit_scale const scale = logit_scale::of(args.logits);
+  /// Masks the tile, lets its keys go and turns logits into weights.
+  __device__ row_factors weigh(shared& s, place const& here, accumulator& a, float (&logits)[keys / 2], task const& t, row_pair const& mine,
+                               int warpgroup) const {
     if (args.logits.soft_cap > 0) cap(logits, args.logits);
-    if (now.masked) {
-      head_rule const rule = args.index.rules[args.index.head_at(t.b, args.list_of(t.head))];
-      int const column = threadIdx.x % 4 * 2;
+    tile const& now = s.tiles[here.slot.stage];
+    if (now.masked[warpgroup]) mask(logits, now, t, mine);
+    release(s.k_empty[here.at.stage]);
+    return a.rows.absorb(logits, logit_scale::of(args.logits));
+  }
+
+  __device__ void mask(float (&logits)[keys / 2], tile const& now, task const& t, row_pair const& mine) const {
+    head_rule const rule = args.index.rules[args.index.head_at(t.b, args.list_of(t.head))];
+    int const column = threadIdx.x % 4 * 2;
 #pragma unroll
-      for (int i = 0; i < keys / 2; ++i) {
-        int const c = i / 4 * 8 + column + i % 2, segment = c / SegmentKeys;
-        std::int32_t const key = now.begin[segment] + c % SegmentKeys, position = mine.position[i / 2 % 2];
-        bool const sees = c % SegmentKeys < now.valid[segment] && !(args.index.causal && key > position) &&
-                          args.mask.visible(rule, mine.head[i / 2 % 2], position, key);
-        if (!sees) logits[i] = -infinity;
-      }
+    for (int i = 0; i < keys / 2; ++i) {
+      int const segment = i / 4 * 8 / SegmentKeys, offset = i / 4 * 8 - segment * SegmentKeys + column + i % 2, r = i / 2 % 2;
+      std::int32_t const key = now.begin[segment] + offset;
+      bool const sees = offset < now.valid[segment] && now.members[segment] >> mine.member[r] & 1 &&
+                        !(args.index.causal && key > mine.position[r]) && args.mask.visible(rule, mine.head[r], mine.position[r], key);
+      if (!sees) logits[i] = -infinity;
     }
-    return a.rows.absorb(logits, scale);
   }
 
   __device__ static void rescale(float (&out)[Dim / 2], row_factors const& keep) {

@@ -1,61 +1,102 @@
 #pragma once
-#include <lacuna/core/sparse_index.hpp>
+#include <lacuna/kernels/attend_args.hpp>
 
 namespace lacuna::sm90 {
 
-/// One tile of 128 keys as the producer brings it: segments of consecutive keys from anywhere in a row's list.
+/// One tile of 128 keys as the producer brings it: segments of consecutive keys from anywhere in a list.
 template <int SegmentKeys>
 struct key_tile {
-  static constexpr int keys = 128, segments = keys / SegmentKeys;
-  std::int32_t begin[segments];  // first key of each segment
-  std::int32_t valid[segments];  // keys of it that belong to the list; the rest are weighed 0 and zeroed
-  std::int32_t masked;           // some row must not see some valid key, or a segment is partial
-  std::int32_t partial;          // some segment is partial
-  std::int32_t last;             // no further tile
+  static constexpr int keys = 128, segments = keys / SegmentKeys, halves = 2;
+  std::uint64_t members[segments];  // bit m: the tile's m-th member reads the segment
+  std::int32_t begin[segments];     // first key of each segment
+  std::uint8_t valid[segments];     // keys that belong to the list; V rows past them are zeroed
+  std::int32_t masked[halves];      // some row of the half must not see some key of the tile
+  std::int32_t skipped[halves];     // no row of the half reads anything
+  std::int32_t partial;             // some segment has keys that nobody reads
+  std::int32_t last;                // no further tile
 };
 
-/// Cuts a row's spans, clipped to [0, limit), into tiles, in order.
-template <int SegmentKeys>
-class key_walk {
- public:
-  using tile = key_tile<SegmentKeys>;
+/// The rows of one half of a query tile: where they stand, and which members of the list they are.
+struct half_rows {
+  std::int32_t first, last;  // positions; none if last < first
+  std::uint64_t members;
+};
 
-  __device__ key_walk(index_row const& row, std::int32_t limit) : row_{row}, limit_{limit} { settle(); }
-
-  __device__ bool done() const { return entry_ >= row_.span_count(); }
-
-  /// Fills the tile's segments; those that are left over repeat the last keys with none valid. The walk must not be done.
-  __device__ void next(tile& t) {
-    t.partial = 0;
-    std::int32_t begin = now_.begin;
+__device__ inline std::int32_t prefix_sum(std::int32_t x, int lane) {
 #pragma unroll
-    for (int s = 0; s < tile::segments; ++s) {
-      std::int32_t valid = 0;
-      if (!done()) {
-        begin = now_.begin;
-        valid = min(now_.end - begin, SegmentKeys);
-        now_.begin += valid;
-        settle();
-      }
-      t.begin[s] = begin, t.valid[s] = valid;
-      t.partial |= valid < SegmentKeys;
+  for (int step = 1; step < 32; step *= 2) {
+    std::int32_t const y = __shfl_up_sync(0xffffffffu, x, step);
+    if (lane >= step) x += y;
+  }
+  return x;
+}
+
+/// Cuts a list into segments, in order; the whole warp walks it, a lane an entry and then a lane a segment.
+template <int SegmentKeys>
+class segment_walk {
+ public:
+  __device__ segment_walk(index_row const& row, std::int32_t limit) : row_{row}, limit_{limit}, lane_{static_cast<int>(threadIdx.x % 32)} {
+    refill();
+  }
+
+  __device__ bool done() const { return taken_ >= total_; }
+
+  struct segment {
+    std::int32_t begin = 0, valid = 0;
+    std::uint64_t members = 0;
+  };
+
+  /// Lane i < count gets the i-th of the next segments; where the list ends, an empty one that repeats the keys before.
+  __device__ segment next(int count) {
+    segment mine;
+    int filled = 0;
+    while (filled < count && !done()) {
+      int const take = min(count - filled, total_ - taken_);
+      segment const found = at(taken_ + lane_ - filled);
+      if (lane_ >= filled && lane_ < filled + take) mine = found;
+      filled += take, taken_ += take;
+      if (done()) refill();
     }
-    t.last = done();
+    std::int32_t const before = __shfl_sync(0xffffffffu, mine.begin, max(filled - 1, 0));
+    if (lane_ >= filled) mine.begin = before;
+    return mine;
   }
 
  private:
-  /// Moves to the next entry that has keys left.
-  __device__ void settle() {
-    while (now_.begin >= now_.end && ++entry_ < row_.span_count()) {
-      now_ = row_.span_at(entry_);
-      now_.end = min(now_.end, limit_);
+  /// Loads the next 32 entries that have keys at all.
+  __device__ void refill() {
+    total_ = taken_ = 0;
+    while (total_ == 0 && entry_ < row_.span_count()) {
+      int const mine = entry_ + lane_;
+      span now{0, 0};
+      if (mine < row_.span_count()) now = row_.span_at(mine), members_ = row_.members(mine);
+      begin_ = now.begin, end_ = min(now.end, limit_);
+      std::int32_t const count = end_ > begin_ ? (end_ - begin_ + SegmentKeys - 1) / SegmentKeys : 0;
+      upto_ = prefix_sum(count, lane_), before_ = upto_ - count;
+      total_ = __shfl_sync(0xffffffffu, upto_, 31);
+      entry_ += 32;
     }
+  }
+
+  /// Segment k of the loaded entries; anything for k out of range.
+  __device__ segment at(std::int32_t k) const {
+    int owner = 0;
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+      if (__shfl_sync(0xffffffffu, upto_, owner + step - 1) <= k) owner += step;
+    std::int32_t const first = __shfl_sync(0xffffffffu, begin_, owner), end = __shfl_sync(0xffffffffu, end_, owner);
+    segment s;
+    s.begin = first + (k - __shfl_sync(0xffffffffu, before_, owner)) * SegmentKeys;
+    s.valid = min(end - s.begin, SegmentKeys);
+    s.members = __shfl_sync(0xffffffffu, members_, owner);
+    return s;
   }
 
   index_row row_;
   std::int32_t limit_;
-  int entry_ = -1;
-  span now_{0, 0};
+  int lane_, entry_ = 0;
+  std::int32_t begin_ = 0, end_ = 0, upto_ = 0, before_ = 0, total_ = 0, taken_ = 0;
+  std::uint64_t members_ = ~std::uint64_t{0};
 };
 
 }  // namespace lacuna::sm90

@@ -11,6 +11,7 @@ namespace lacuna::sm90 {
 struct row_pair {
   std::int32_t position[2];
   int head[2];
+  int member[2];  // bit of the row's token in membership masks
 };
 struct row_factors {
   float row[2];
