@@ -62,8 +62,8 @@ class threaded_executor {
   lacuna::target target() const { return lacuna::target::host; }
 
   template <class Kernel>
-  requires lacuna::Body<Kernel> lacuna::status launch(lacuna::launch_shape shape, Kernel const& body)
-  const {
+    requires lacuna::Body<Kernel>
+  lacuna::status launch(lacuna::launch_shape shape, Kernel const& body) const {
     lacuna::run_threaded(shape.blocks, team_size_, body);
     return {};
   }

@@ -4,9 +4,14 @@
 #ifdef __CUDACC__
 #define LACUNA_HD __host__ __device__
 #define LACUNA_ANY_TEAM _Pragma("nv_exec_check_disable")  // before a template that may call a host-only or a device-only team
+// Around code with pragmas for the host compiler, which nvcc hands on but warns about.
+#define LACUNA_HOST_PRAGMAS_BEGIN _Pragma("nv_diagnostic push") _Pragma("nv_diag_suppress 1675")
+#define LACUNA_HOST_PRAGMAS_END _Pragma("nv_diagnostic pop")
 #else
 #define LACUNA_HD
 #define LACUNA_ANY_TEAM
+#define LACUNA_HOST_PRAGMAS_BEGIN
+#define LACUNA_HOST_PRAGMAS_END
 #endif
 
 #if defined(__CUDA_ARCH__) && defined(__CUDA_ARCH_FEAT_SM90_ALL) && !defined(LACUNA_HAS_SM90A)

@@ -59,7 +59,7 @@ static_assert(Team<block_team>);
 template <class Kernel>
 inline constexpr int max_team_size = 256;
 template <class Kernel>
-requires requires { Kernel::max_team_size; }
+  requires requires { Kernel::max_team_size; }
 inline constexpr int max_team_size<Kernel> = Kernel::max_team_size;
 
 /// The kernel of every body. Scratch is aligned to 1024 bytes, one 128-byte-swizzle atom.
@@ -102,8 +102,8 @@ class cuda_executor {
   std::size_t scratch_limit() const { return scratch_limit_; }
 
   template <class Kernel>
-  requires Body<Kernel> status launch(launch_shape shape, Kernel const& body)
-  const {
+    requires Body<Kernel>
+  status launch(launch_shape shape, Kernel const& body) const {
     static_assert(sizeof(Kernel) <= 32'000, "a body is passed as a kernel parameter, which holds at most 32,764 bytes");
     std::size_t const scratch = body.scratch_bytes();
     if (shape.blocks <= 0) return {};

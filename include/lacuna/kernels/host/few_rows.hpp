@@ -3,6 +3,8 @@
 
 /// Products of a few rows with many keys, which are bound by how fast keys and values stream in: lanes lie along the head dimension,
 /// every key is read once for all rows, straight from memory and in its own element type.
+LACUNA_HOST_PRAGMAS_BEGIN
+
 namespace lacuna::simd {
 
 inline constexpr int few_keys = 64;  // of a block: K and V rows of 128 floats are 64 KB of L2; logits are [rows, few_keys]
@@ -180,3 +182,5 @@ struct few_values {
 };
 
 }  // namespace lacuna::simd
+
+LACUNA_HOST_PRAGMAS_END

@@ -3,6 +3,8 @@
 #include <lacuna/core/sparse_index.hpp>
 #include <lacuna/kernels/host/simd.hpp>
 
+LACUNA_HOST_PRAGMAS_BEGIN
+
 namespace lacuna::simd {
 
 /// Query rows stand in the lanes. A panel is up to 64 of them, padded to `width`, a multiple of 16, so logits of a key block are
@@ -309,3 +311,5 @@ struct find_not_finite {
 };
 
 }  // namespace lacuna::simd
+
+LACUNA_HOST_PRAGMAS_END

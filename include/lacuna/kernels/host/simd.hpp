@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+LACUNA_HOST_PRAGMAS_BEGIN
+
 namespace lacuna {
 
 /// Instruction sets that host kernels are compiled for; each includes the ones before it.
@@ -208,3 +210,5 @@ void run_on(host_isa isa, Body const& body) {
 
 }  // namespace simd
 }  // namespace lacuna
+
+LACUNA_HOST_PRAGMAS_END
