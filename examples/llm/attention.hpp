@@ -1,48 +1,64 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include <lacuna/core/tensor_view.hpp>
+#include <lacuna/core/visited.hpp>
 #include <lacuna/exec/host_executor.hpp>
+#include <lacuna/exec/workspace.hpp>
 
 #include "pattern_spec.hpp"
 
 namespace llm {
 
-/// Queries, keys and values of one layer; queries are the last positions of the keys.
+/// Queries, keys and values of one layer, batch 1; queries are the last positions of the keys.
 struct attention_tensors {
-  lacuna::tensor_view<float const, 3> q;  // [query, query head, dim]
-  lacuna::tensor_view<float const, 3> k;  // [key, KV head, dim]
-  lacuna::tensor_view<float const, 3> v;  // [key, KV head, dim]
-  lacuna::tensor_view<float, 3> out;      // [query, query head, dim], written
+  lacuna::tensor_view<float const, 4> q;  // [1, query, query head, dim]
+  lacuna::tensor_view<float const, 4> k;  // [1, key, KV head, dim]
+  lacuna::tensor_view<float const, 4> v;  // [1, key, KV head, dim]
+  lacuna::tensor_view<float, 4> out;      // [1, query, query head, dim], written
+
+  std::int64_t queries() const { return q.extent[1]; }
+  std::int64_t keys() const { return k.extent[1]; }
+  int query_heads() const { return static_cast<int>(q.extent[2]); }
+  int kv_heads() const { return static_cast<int>(k.extent[2]); }
+  int head_size() const { return static_cast<int>(q.extent[3]); }
 };
 
-/// (query, key) pairs of one or more calls, over all query heads.
-struct pair_count {
-  std::int64_t visited = 0;
-  std::int64_t causal = 0;
-
-  double share() const { return causal == 0 ? 1.0 : static_cast<double>(visited) / static_cast<double>(causal); }
-  pair_count& operator+=(pair_count const& other) {
-    visited += other.visited;
-    causal += other.causal;
-    return *this;
-  }
+/// How much of each square of `cell` queries by `cell` keys a head visits, 0 to 1, row by row.
+struct visited_cells {
+  std::int64_t rows;
+  std::int64_t columns;
+  std::vector<float> share;  // [rows, columns] of the cell's causal pairs
 };
 
-/// The model's only door to attention: causal, scaled by 1 / sqrt(head size), fp32.
+/// The model's only door to attention, all of it lacuna's: causal, scaled by 1 / sqrt(head size), fp32.
 class attention {
  public:
   explicit attention(lacuna::host_executor exec) : exec_(exec) {}
 
-  /// Each query reads the keys that the pattern keeps. Returns the pairs visited.
-  pair_count prefill(pattern_spec const& pattern, attention_tensors const& tensors);
+  /// Throws llm::error naming the sizes that are built if `head_size` is not among them.
+  static void check_head_size(int head_size);
 
-  /// Each query reads all keys before it.
+  /// Each query reads the keys that the pattern keeps.
+  void prefill(pattern_spec const& pattern, attention_tensors const& tensors);
+
+  /// Pairs that the pattern keeps on these tensors.
+  lacuna::pair_count count(pattern_spec const& pattern, attention_tensors const& tensors);
+  visited_cells draw(pattern_spec const& pattern, attention_tensors const& tensors, int head, std::int64_t cell);
+
+  /// Few queries: each reads all keys up to its own position, split over the threads.
   void decode(attention_tensors const& tensors);
 
  private:
+  lacuna::workspace<lacuna::host_executor> const& workspace_of(std::size_t bytes);
+  template <class Read>
+  void read_index(pattern_spec const& pattern, attention_tensors const& tensors, Read const& read);
+
   lacuna::host_executor exec_;
+  std::optional<lacuna::workspace<lacuna::host_executor>> workspace_;  // grows, and is kept between layers
 };
 
 }  // namespace llm

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 
 #include "attention.hpp"
@@ -11,7 +10,7 @@
 
 namespace llm {
 
-enum class error_measure { none, against_dense };
+enum class comparison { none, with_dense };  // whether a prefill counts pairs and measures the attention output's error
 
 /// Queries, keys of one layer of a prefill, shown to whoever wants to draw them; valid during the call only.
 using layer_observer = std::function<void(int layer, attention_tensors const&)>;
@@ -20,15 +19,15 @@ struct prefill_request {
   pattern_spec pattern{.kind = pattern_kind::dense};
   std::int64_t chunk = 0;      // tokens that pass through all layers together; 0: the whole prompt
   std::int64_t kept_rows = 1;  // last tokens whose logits can be asked for
-  error_measure measure = error_measure::none;
+  comparison compare = comparison::none;
   layer_observer observe = {};                        // called after each layer's attention
   std::function<void(double done)> on_progress = {};  // done in [0, 1]
 };
 
 struct prefill_result {
-  pair_count pairs;
-  std::optional<double> output_error;  // |sparse - dense| / |dense| over the attention output of all layers
-  double seconds = 0;                  // without the time of measuring and observing
+  lacuna::pair_count pairs;  // if compared
+  double output_error = 0;   // if compared: |sparse - dense| / |dense| over the attention output of all layers
+  double seconds = 0;        // without the time of comparing and observing
 };
 
 /// A model that has read some tokens. The host's engine is the only one so far; a CUDA one comes as a second class.

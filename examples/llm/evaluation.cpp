@@ -32,14 +32,14 @@ report_row evaluation::read_text(pattern_spec const& pattern, layer_observer con
   auto const text = text_.first(static_cast<std::size_t>(length));
   auto wanted = request(pattern, text_of(pattern) + ": text");
   wanted.kept_rows = scored + 1;
-  wanted.measure = error_measure::against_dense;
+  wanted.compare = comparison::with_dense;
   wanted.observe = observe;
   model_.reset(length + timed_tokens);
   auto const result = model_.prefill(text, wanted);
 
   report_row row{.pattern = text_of(pattern), .task = std::string(name_of(chosen_.kind)), .length = length};
   row.visited_share = result.pairs.share();
-  row.output_error = result.output_error.value_or(0);
+  row.output_error = result.output_error;
   row.prefill_seconds = result.seconds;
   for (auto const& scored_row : model_.score(text.last(static_cast<std::size_t>(scored)))) row.nll += scored_row.loss;
   row.nll /= static_cast<double>(scored);

@@ -18,6 +18,12 @@ constexpr std::int64_t tile_rows = 256;  // of a product: enough to hide that BL
 constexpr std::int64_t few_rows = 32;    // up to here, reading the weights is the cost, and each thread reads its share of them once
 constexpr std::int64_t logit_rows = 64;  // at a time: a vocabulary's worth of floats each
 
+model_config read_checked_config(gguf_view const& file) {
+  auto config = read_config(file);
+  attention::check_head_size(config.head_size);
+  return config;
+}
+
 }  // namespace
 
 /// Some rows of the pass that go through a step together.
@@ -37,13 +43,13 @@ struct host_engine::pass {
   double done_before = 0;          // share of the prompt that earlier chunks have done
   double done_share = 1;
   prefill_result result = {};
-  double difference = 0;  // sums of squares for the output error
+  double difference = 0;  // sums of squares over the attention output of all layers
   double reference = 0;
-  double aside_seconds = 0;
+  double aside_seconds = 0;  // spent on measuring and observing
 };
 
 host_engine::host_engine(gguf_view const& file, lacuna::host_executor const& exec)
-    : config_(read_config(file)), exec_(exec), weights_(file, config_, exec), attention_(exec) {
+    : config_(read_checked_config(file)), exec_(exec), weights_(file, config_, exec), attention_(exec) {
   keep_blas_single_threaded();
 }
 
@@ -86,7 +92,7 @@ prefill_result host_engine::prefill(std::span<token const> tokens, prefill_reque
     state.done_share = static_cast<double>(rows) / static_cast<double>(total);
     run_pass(state);
   }
-  if (request.measure == error_measure::against_dense) state.result.output_error = std::sqrt(state.difference / state.reference);
+  if (state.reference > 0) state.result.output_error = std::sqrt(state.difference / state.reference);
   state.result.seconds = seconds_since(begin) - state.aside_seconds;
   return state.result;
 }
@@ -130,24 +136,28 @@ void host_engine::run_layer(int layer, pass& state) {
 void host_engine::attend(int layer, pass& state) {
   auto const rows = static_cast<std::int64_t>(state.tokens.size());
   auto const keys = state.position + rows;
-  attention_tensors const tensors{.q = {q_.data(), rows, config_.query_heads, config_.head_size},
+  attention_tensors const tensors{.q = {q_.data(), 1, rows, config_.query_heads, config_.head_size},
                                   .k = cache_->keys(layer, keys),
                                   .v = cache_->values(layer, keys),
-                                  .out = {out_.data(), rows, config_.query_heads, config_.head_size}};
+                                  .out = {out_.data(), 1, rows, config_.query_heads, config_.head_size}};
   if (state.request == nullptr) return attention_.decode(tensors);
-  state.result.pairs += attention_.prefill(state.request->pattern, tensors);
+  attention_.prefill(state.request->pattern, tensors);
   auto const begin = clock::now();
-  if (state.request->measure == error_measure::against_dense) measure(tensors, state);
+  if (state.request->compare == comparison::with_dense) measure(tensors, state);
   if (state.request->observe) state.request->observe(layer, tensors);
   state.aside_seconds += seconds_since(begin);
 }
 
 void host_engine::measure(attention_tensors const& tensors, pass& state) {
+  auto const pairs = attention_.count(state.request->pattern, tensors);
+  state.result.pairs.visited += pairs.visited;
+  state.result.pairs.total += pairs.total;
+  if (state.request->pattern.kind == pattern_kind::dense) return;
   auto const size = static_cast<std::size_t>(tensors.q.size());
   float_buffer dense(size);
   auto reference = tensors;
   reference.out.data = dense.data();
-  attention_.decode(reference);
+  attention_.prefill({.kind = pattern_kind::dense}, reference);
   for (std::size_t i = 0; i < size; ++i) {
     double const difference = static_cast<double>(tensors.out.data[i]) - static_cast<double>(dense.data()[i]);
     state.difference += difference * difference;
@@ -226,8 +236,8 @@ void host_engine::rotate_and_store(int layer, tile const& place, std::int64_t po
     for (int head = 0; head < config_.query_heads + config_.kv_heads; ++head) rope_.rotate(at, qkv + head * dim);
     std::copy_n(qkv, config_.q_size(), q_.data() + row * config_.q_size());
     for (int head = 0; head < config_.kv_heads; ++head) {
-      std::copy_n(qkv + config_.q_size() + head * dim, dim, keys.row(at, head));
-      std::copy_n(qkv + config_.q_size() + config_.kv_size() + head * dim, dim, values.row(at, head));
+      std::copy_n(qkv + config_.q_size() + head * dim, dim, keys.row(0, at, head));
+      std::copy_n(qkv + config_.q_size() + config_.kv_size() + head * dim, dim, values.row(0, at, head));
     }
   }
 }

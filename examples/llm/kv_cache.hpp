@@ -25,13 +25,13 @@ class kv_cache {
   std::int64_t size() const { return size_; }
   void resize(std::int64_t tokens) { size_ = tokens; }
 
-  /// The first `tokens` of a layer. [token, KV head, dim]
-  lacuna::tensor_view<float, 3> keys(int layer, std::int64_t tokens) { return view(keys_[static_cast<std::size_t>(layer)], tokens); }
-  lacuna::tensor_view<float, 3> values(int layer, std::int64_t tokens) { return view(values_[static_cast<std::size_t>(layer)], tokens); }
+  /// The first `tokens` of a layer. [1, token, KV head, dim]
+  lacuna::tensor_view<float, 4> keys(int layer, std::int64_t tokens) { return view(keys_[static_cast<std::size_t>(layer)], tokens); }
+  lacuna::tensor_view<float, 4> values(int layer, std::int64_t tokens) { return view(values_[static_cast<std::size_t>(layer)], tokens); }
 
  private:
-  lacuna::tensor_view<float, 3> view(float_buffer& buffer, std::int64_t tokens) const {
-    return {buffer.data(), {tokens, heads_, head_size_}, {head_size_, capacity_ * head_size_, 1}};
+  lacuna::tensor_view<float, 4> view(float_buffer& buffer, std::int64_t tokens) const {
+    return {buffer.data(), {1, tokens, heads_, head_size_}, {heads_ * capacity_ * head_size_, head_size_, capacity_ * head_size_, 1}};
   }
 
   std::int64_t heads_;

@@ -47,28 +47,28 @@ class gguf_builder {
   }
 
   std::vector<std::byte> finish(std::uint32_t version = 3) const {
-    std::vector<std::byte> file;
-    for (char const c : std::string_view("GGUF")) file.push_back(static_cast<std::byte>(c));
-    append(file, version);
-    append(file, tensor_count_);
-    append(file, value_count_);
-    file.insert(file.end(), values_.begin(), values_.end());
-    file.insert(file.end(), tensors_.begin(), tensors_.end());
-    file.resize((file.size() + 31) / 32 * 32);
-    file.insert(file.end(), data_.begin(), data_.end());
+    std::string head = "GGUF";
+    append(head, version);
+    append(head, tensor_count_);
+    append(head, value_count_);
+    head += values_ + tensors_;
+    head.resize((head.size() + 31) / 32 * 32);
+    std::vector<std::byte> file(head.size() + data_.size());
+    std::memcpy(file.data(), head.data(), head.size());
+    if (!data_.empty()) std::memcpy(file.data() + head.size(), data_.data(), data_.size());
     return file;
   }
 
  private:
   template <class Number>
-  static void append(std::vector<std::byte>& bytes, Number value) {
-    auto const at = bytes.size();
-    bytes.resize(at + sizeof value);
-    std::memcpy(bytes.data() + at, &value, sizeof value);
+  static void append(std::string& bytes, Number value) {
+    char raw[sizeof value];
+    std::memcpy(raw, &value, sizeof value);
+    bytes.append(raw, sizeof value);
   }
-  static void append_text(std::vector<std::byte>& bytes, std::string_view text) {
+  static void append_text(std::string& bytes, std::string_view text) {
     append(bytes, static_cast<std::uint64_t>(text.size()));
-    for (char const c : text) bytes.push_back(static_cast<std::byte>(c));
+    bytes += text;
   }
   void start_value(std::string_view key, std::uint32_t kind) {
     ++value_count_;
@@ -83,7 +83,7 @@ class gguf_builder {
 
   std::uint64_t tensor_count_ = 0;
   std::uint64_t value_count_ = 0;
-  std::vector<std::byte> values_;
-  std::vector<std::byte> tensors_;
+  std::string values_;
+  std::string tensors_;
   std::vector<std::byte> data_;
 };

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <functional>
+#include <cstring>
 #include <string>
 
 #include "error.hpp"

@@ -12,7 +12,7 @@ TEST_CASE("patterns are read with their amounts and spelt the same way") {
   REQUIRE(patterns.size() == 5);
   CHECK(patterns[1] == llm::pattern_spec{.kind = llm::pattern_kind::a_shape, .first = 64, .second = 1024});
   std::string spelt;
-  for (auto const& pattern : patterns) spelt += (spelt.empty() ? "" : ",") + llm::text_of(pattern);
+  for (auto const& pattern : patterns) spelt.append(spelt.empty() ? "" : ",").append(llm::text_of(pattern));
   CHECK(spelt == list);
 }
 
