@@ -158,7 +158,7 @@ TEST_CASE("packed sequences do not see each other") {
     std::copy_n(&p.q[query_offsets[b] * 6 * 16], n * 6 * 16, alone.q.begin());
     std::copy_n(&p.k[key_offsets[b] * 3 * 16], m * 3 * 16, alone.k.begin());
     std::copy_n(&p.v[key_offsets[b] * 3 * 16], m * 3 * 16, alone.v.begin());
-    run(attention, exec, alone.shape, alone.io(), alone.kv()).or_throw();
+    run(attention, exec, {1, 12, 28, 6, 3}, alone.io(), alone.kv()).or_throw();  // the same capacities, so the same body
     CHECK(std::equal(alone.out.begin(), alone.out.end(), p.out.begin() + query_offsets[b] * 6 * 16));
   }
 }

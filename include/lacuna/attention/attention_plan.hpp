@@ -7,6 +7,13 @@
 
 namespace lacuna {
 
+/// The kernel body that a plan runs, and why this one.
+struct body_choice {
+  std::string name, reason;
+  int id = 0;                       // the backend's own
+  std::size_t workspace_bytes = 0;  // that the body needs besides index and parts
+};
+
 /// What a run will do, fixed from capacities: geometry of the index, memory, and the kernel body. Immutable; share it between threads
 /// and streams, with a workspace for each run in flight.
 class attention_plan {
@@ -22,12 +29,14 @@ class attention_plan {
   std::size_t workspace_bytes() const { return bytes_; }
 
   /// Name of the kernel body that attends, and why it was chosen.
-  std::string const& body() const { return body_; }
-  std::string const& reason() const { return reason_; }
+  std::string const& body() const { return body_.name; }
+  std::string const& reason() const { return body_.reason; }
+  int body_id() const { return body_.id; }
 
   /// The index inside a workspace: what build() fills and attend() reads.
   sparse_index index(std::byte* workspace) const { return make_index(layout_, workspace); }
   std::byte* pattern_workspace(std::byte* workspace) const { return workspace + pattern_at_; }
+  std::byte* body_workspace(std::byte* workspace) const { return workspace + body_at_; }
   attend_parts parts(std::byte* workspace) const {
     if (splits_ == 1) return {};
     index_t const rows = shape_.batch * shape_.query_heads * shape_.queries * splits_;
@@ -46,8 +55,8 @@ class attention_plan {
   index_layout layout_;
   lacuna::target target_ = lacuna::target::host;
   int splits_ = 1;
-  std::size_t pattern_at_ = 0, parts_at_ = 0, bytes_ = 0;
-  std::string body_, reason_;
+  std::size_t pattern_at_ = 0, body_at_ = 0, parts_at_ = 0, bytes_ = 0;
+  body_choice body_;
 };
 
 }  // namespace lacuna

@@ -1,9 +1,9 @@
 #pragma once
+#include <lacuna/attention/attend_backend.hpp>
 #include <lacuna/attention/attention_plan.hpp>
 #include <lacuna/core/check_view.hpp>
 #include <lacuna/exec/host_executor.hpp>
 #include <lacuna/exec/workspace.hpp>
-#include <lacuna/kernels/attend_row.hpp>
 #include <lacuna/kernels/clear_rows.hpp>
 #include <lacuna/pattern/dense.hpp>
 #include <lacuna/storage/contiguous.hpp>
@@ -123,7 +123,7 @@ class sparse_attention {
       clear_rows const body{args};
       if (status s = exec.launch({body.blocks(), 128}, body); !s) return s;
     }
-    return launch_attend(exec, args, plan.parts(scratch.data()));
+    return attend_backend<Exec>::attend(exec, plan, args, plan.parts(scratch.data()), plan.body_workspace(scratch.data()));
   }
 
  private:
@@ -141,19 +141,24 @@ class sparse_attention {
     pattern_.check(shape);
     attention_plan p;
     p.shape_ = shape, p.splits_ = splits, p.target_ = exec.target();
-    p.layout_ = {static_cast<int>(shape.batch), traits::lists(pattern_, shape), shape.queries, traits::tile_rows(pattern_),
+    p.layout_ = {static_cast<int>(shape.batch), traits::lists(pattern_, shape), shape.queries, tile_rows(exec, shape),
                  traits::granularity, options_.causal, traits::capacity(pattern_, shape)};
+    p.body_ = attend_backend<Exec>::template choose<Config>(exec, shape, p.layout_, splits);
     p.pattern_at_ = index_bytes(p.layout_);
-    p.parts_at_ = p.pattern_at_ + round_up<std::size_t>(traits::workspace_bytes(pattern_, shape), 256);
+    p.body_at_ = p.pattern_at_ + round_up<std::size_t>(traits::workspace_bytes(pattern_, shape), 256);
+    p.parts_at_ = p.body_at_ + round_up<std::size_t>(p.body_.workspace_bytes, 256);
     index_t const rows = shape.batch * shape.query_heads * shape.queries * splits;
     p.bytes_ = p.parts_at_ + (splits > 1 ? static_cast<std::size_t>(rows) * (shape.value_dim + 1) * sizeof(float) : 0);
-    name_body(p);
     return p;
   }
 
-  static void name_body(attention_plan& p) {
-    p.body_ = p.splits_ > 1 ? "attend_row + merge_rows" : "attend_row";
-    p.reason_ = "portable body: no tensor-core body is built for this target";
+  /// Static patterns are exact at any tile size: the executor's bodies choose.
+  template <class Exec>
+  int tile_rows(Exec const& exec, attention_shape const& shape) const {
+    if constexpr (StaticPattern<pattern_type>)
+      return attend_backend<Exec>::static_tile_rows(exec, shape);
+    else
+      return traits::tile_rows(pattern_);
   }
 
   /// Sizes of this call: what the tensors hold, within the plan's capacities. Packed sequences may each have the full capacity.
@@ -178,14 +183,6 @@ class sparse_attention {
     return attend_args<element, Kv, typename Config::mask>{
         run_shape(plan, io, kv),        io.lengths, plan.index(scratch), without_batch(io.q, packed), kv, without_batch(io.out, packed),
         without_batch(io.lse, packed),  logits(),   io.sink_logits,      {}};
-  }
-
-  template <class Exec, class Args>
-  static status launch_attend(Exec const& exec, Args const& args, attend_parts const& parts) {
-    attend_row<Args> const body{args, parts};
-    if (status s = exec.launch({body.blocks(), 128}, body); !s || parts.splits == 1) return s;
-    merge_rows<Args> const merge{args, parts};
-    return exec.launch({merge.blocks(), 128}, merge);
   }
 
   /// Everything that can be refused without reading device memory.

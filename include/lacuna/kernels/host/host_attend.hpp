@@ -6,31 +6,40 @@
 
 namespace lacuna {
 
-/// Whether tiles have so few rows that streaming keys past them is faster than tiles of products. By capacities, not by lengths, so that
-/// what else is in the batch changes nothing.
-template <class Args>
-bool host_streams(Args const& args) {
-  index_t const rows = min<index_t>(args.index.tile_rows, args.shape.queries) * host_units{args}.group;
-  return rows <= attend_decode<Args>::most_rows;
+/// How the CPU attends: tiles of products for many query rows, or keys streaming past few rows, split over parts.
+enum class host_body { tiles, stream };
+
+/// The faster body for these capacities. By capacities, not by lengths, so that what else is in the batch changes nothing.
+inline host_body host_body_for(attention_shape const& s, int tile_rows, int lists) {
+  constexpr int most_streamed_rows = 16;
+  index_t const rows = min<index_t>(tile_rows, s.queries) * (lists <= s.kv_heads ? s.group() : 1);
+  return rows <= most_streamed_rows ? host_body::stream : host_body::tiles;
 }
 
-/// Attention on the CPU with the best body and instruction set. Rows of few-row tiles are split over `parts`, whose memory is used then
-/// (rows * splits * (value_dim + 1) floats); larger tiles ignore it. Allocates nothing but the threads' scratch on first use.
+/// Attention on the CPU with the best instruction set. Streaming splits rows over `parts`, whose memory is used then (rows * splits *
+/// (value_dim + 1) floats); tiles ignore them. Allocates nothing but the threads' scratch on first use. Streaming takes tiles of at most
+/// attend_decode::most_rows rows.
 template <AttentionElement T, class Kv, class Mask>
-status host_attend(host_executor const& exec, attend_args<T, Kv, Mask> const& args, attend_parts const& parts = {},
+status host_attend(host_executor const& exec, attend_args<T, Kv, Mask> const& args, host_body kind, attend_parts const& parts = {},
                    host_isa isa = best_host_isa()) {
   using args_type = attend_args<T, Kv, Mask>;
-  if (!host_streams(args)) {
+  if (kind == host_body::tiles) {
     attend_tiles<args_type> const body{args, isa};
     exec.for_each(body.tasks(), body.scratch_bytes(), body);
     return {};
   }
-  attend_decode<args_type> const body{args, parts, isa};
+  auto const body = attend_decode<args_type>::balanced(args, parts, isa, exec.threads());
   exec.for_each(body.tasks(), body.scratch_bytes(), body);
   if (parts.splits == 1) return {};
   merge_parts<args_type> const merge{args, parts};
   exec.for_each(merge.tasks(), merge.scratch_bytes(), merge);
   return {};
+}
+
+template <AttentionElement T, class Kv, class Mask>
+status host_attend(host_executor const& exec, attend_args<T, Kv, Mask> const& args, attend_parts const& parts = {},
+                   host_isa isa = best_host_isa()) {
+  return host_attend(exec, args, host_body_for(args.shape, args.index.tile_rows, args.index.heads), parts, isa);
 }
 
 }  // namespace lacuna

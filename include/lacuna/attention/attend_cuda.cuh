@@ -1,0 +1,60 @@
+#pragma once
+#include <lacuna/attention/attend_backend.hpp>
+#include <lacuna/attention/sparse_attention.hpp>
+#include <lacuna/exec/cuda_executor.cuh>
+#ifdef LACUNA_HAS_SM90A
+#include <lacuna/kernels/sm90/launch_prefill.cuh>
+#endif
+
+namespace lacuna {
+
+/// Bodies on a GPU: the Hopper prefill kernel where it covers the call, else the portable body, and the plan says why.
+template <>
+struct attend_backend<cuda_executor> {
+  enum body : int { portable, sm90_prefill };
+
+  /// One list for 128 rows fills the prefill kernel's tile where no group of heads does.
+  static int static_tile_rows(cuda_executor const& exec, attention_shape const& s) {
+    return exec.target() == target::sm90a && s.group() == 1 ? 128 : 64;
+  }
+
+  template <class Config>
+  static body_choice choose(cuda_executor const& exec, attention_shape const& s, index_layout const& l, int splits) {
+    std::string const why_not = why_not_sm90<Config>(exec, l, splits);
+#ifdef LACUNA_HAS_SM90A
+    if (why_not.empty())
+      return {"sm90 attend_prefill", "Hopper, 16-bit elements, head dim 64 or 128, spans only", sm90_prefill, sm90::prefill_workspace_bytes(l, s)};
+#endif
+    static_cast<void>(s);
+    return {splits > 1 ? "attend_row + merge_rows" : "attend_row", detail::concat("portable body: ", why_not), portable};
+  }
+
+  template <class Args>
+  static status attend(cuda_executor const& exec, attention_plan const& plan, Args const& args, attend_parts const& parts, std::byte* workspace) {
+#ifdef LACUNA_HAS_SM90A
+    if constexpr (covered<typename Args::element> && std::is_same_v<decltype(args.kv), contiguous_kv<typename Args::element>>)
+      if (plan.body_id() == sm90_prefill)
+        return args.shape.key_dim == 64 ? sm90::launch_prefill<64>(exec, args, plan.layout(), workspace)
+                                        : sm90::launch_prefill<128>(exec, args, plan.layout(), workspace);
+#endif
+    return portable_backend::attend(exec, plan, args, parts, workspace);
+  }
+
+ private:
+  template <class T>
+  static constexpr bool covered = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+
+  /// Empty if the Hopper prefill kernel covers the plan.
+  template <class Config>
+  static std::string why_not_sm90(cuda_executor const& exec, index_layout const& l, int splits) {
+    if (exec.target() != target::sm90a) return "no tensor-core body is built for this GPU";
+    if (!covered<typename Config::element>) return detail::concat("elements are ", element_name<typename Config::element>, "; the Hopper body takes bf16 and f16");
+    if (Config::key_dim != Config::value_dim || (Config::key_dim != 64 && Config::key_dim != 128))
+      return detail::concat("head dims are ", Config::key_dim, " and ", Config::value_dim, "; the Hopper body takes 64 or 128 for both");
+    if (splits > 1) return "decode splits rows; the Hopper body does not";
+    if (l.capacity.columns > 0) return "the index has columns; the Hopper body reads spans";
+    return "";
+  }
+};
+
+}  // namespace lacuna
