@@ -13,40 +13,50 @@ inline constexpr int few_keys = 64;  // of a block: K and V rows of 128 floats a
 template <class Isa>
 inline constexpr int tail_lanes = Isa::lanes == 16 ? 8 : 0;
 
-/// s = Q K^T. Rows x keys of a register tile are 4 x 4 sums, with 16 registers 4 x 2.
+/// Rows of keys or values that are needed next, brought into the cache while others are computed with: a head's rows are short pieces of
+/// memory far apart, which hardware does not foresee.
+template <class T>
+struct next_rows {
+  T const* const* row = nullptr;
+  int count = 0, dim = 0;
+
+  [[gnu::always_inline]] inline void fetch(int first, int end) const {
+    for (int j = first; j < lacuna::min(end, count); ++j)
+      for (int d = 0; d < dim; d += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(row[j] + d, 0, 3);
+  }
+};
+
+/// s = Q K^T. Rows x keys of a register tile are 4 x 4 sums, with 16 registers 2 x 4.
 template <class T>
 struct few_scores {
   float const* q;     // [rows, dim]
   T const* const* k;  // [count]
-  T const* const* v;  // [count] read next, so fetched meanwhile; value_dim wide
   float* s;           // [rows, few_keys]
-  int rows, count, dim, value_dim;
+  int rows, count, dim;
+  next_rows<T> next;
 
   template <class Isa>
   [[gnu::always_inline]] inline void run() const {
+    constexpr int most = Isa::accumulators / 6;
     int r = 0;
-    for (; r + 4 <= rows; r += 4) keys<Isa, 4>(r);
-    if (rows - r == 3) keys<Isa, 3>(r);
-    if (rows - r == 2) keys<Isa, 2>(r);
+    for (; r + most <= rows; r += most) keys<Isa, most>(r);
+    if (most > 3 && rows - r == 3) keys<Isa, 3>(r);
+    if (most > 2 && rows - r == 2) keys<Isa, 2>(r);
     if (rows - r == 1) keys<Isa, 1>(r);
   }
 
  private:
   template <class Isa, int Rows>
   [[gnu::always_inline]] inline void keys(int r) const {
-    constexpr int at_once = Isa::accumulators / 6;
     int j = 0;
-    for (; j + at_once <= count; j += at_once) {
-      if (r == 0) fetch(j, j + at_once);
-      tile<Isa, Rows, at_once>(r, j);
+    for (; j + 4 <= count; j += 4) {
+      if (r == 0) next.fetch(j, j + 4);
+      tile<Isa, Rows, 4>(r, j);
     }
-    if (r == 0) fetch(j, count);
-    for (; j < count; ++j) tile<Isa, Rows, 1>(r, j);
-  }
-
-  [[gnu::always_inline]] inline void fetch(int first, int end) const {
-    for (int j = first; j < end; ++j)
-      for (int d = 0; d < value_dim; d += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(v[j] + d, 0, 3);
+    for (; j < count; ++j) {
+      if (r == 0) next.fetch(j, j + 1);
+      tile<Isa, Rows, 1>(r, j);
+    }
   }
 
   template <class Isa, int Rows, int Keys>
@@ -68,11 +78,20 @@ struct few_scores {
       }
     }
 #pragma GCC unroll 4
-    for (int a = 0; a < Rows; ++a)
-#pragma GCC unroll 4
-      for (int b = 0; b < Keys; ++b) s[(r + a) * few_keys + j + b] = sum_of<Isa>(acc[a][b]);
+    for (int a = 0; a < Rows; ++a) put<Isa>(s + (r + a) * few_keys + j, acc[a]);
     if constexpr (tail_lanes < Isa >> 0)
       if (d < dim) tail<Rows, Keys>(r, j, d);
+  }
+
+  template <class Isa>
+  [[gnu::always_inline]] static inline void put(float* to, typename Isa::f32 const (&x)[4]) {
+    f32x4 sums;
+    sums_of_four<Isa>(sums, x);
+    store<baseline>(to, sums);
+  }
+  template <class Isa>
+  [[gnu::always_inline]] static inline void put(float* to, typename Isa::f32 const (&x)[1]) {
+    *to = sum_of<Isa>(x[0]);
   }
 
   template <int Rows, int Keys>
@@ -131,7 +150,7 @@ struct few_values {
   float const* keep;  // [rows]
   float* o;           // [rows, dim]
   int rows, count, dim;
-  coming_rows next;  // keys of the next block
+  next_rows<T> next;
 
   template <class Isa>
   [[gnu::always_inline]] inline void run() const {
@@ -164,7 +183,7 @@ struct few_values {
         acc[a][b] *= keep[r + a];
       }
     for (int j = 0; j < count; ++j) {
-      if (r == 0 && d == 0) next.touch(j, j + 1);
+      if (r == 0 && d == 0) next.fetch(j, j + 1);
 #pragma GCC unroll 4
       for (int b = 0; b < Vectors; ++b) load<Isa>(x[b], v[j] + d + b * Isa::lanes);
 #pragma GCC unroll 4

@@ -10,11 +10,11 @@ namespace simd {
 /// turns on 8 buffers, so that no sum is read right after it was written one entry further on.
 struct slash_panel {
   float const* s;  // [count, width] logits
-  int count, width;
+  int count, width, rows;  // the first `rows` of `width` are real
   float factor;
   float const *max, *norm;  // [width]; padding rows have norm 0
   float* column;            // [count] added to
-  float* distance;          // [count - 1 + width] added to; entry count - 1 - j + r
+  float* distance;          // [count - 1 + rows] added to; entry count - 1 - j + r
   float* buffer;            // [8, turn_floats(count)], all 0 before and after
   static constexpr int turns = 8;
   static constexpr int turn_floats(int count) { return round_up(count + most_panel_rows, 16); }
@@ -43,7 +43,7 @@ struct slash_panel {
     for (int i = 0; i < count - 1 + width; ++i) {
       float sum = 0;
       for (int t = 0; t < turns; ++t) sum += buffer[t * stride + i], buffer[t * stride + i] = 0;
-      distance[i] += sum;
+      if (i < count - 1 + rows) distance[i] += sum;
     }
   }
 };
@@ -96,7 +96,7 @@ class slash_summer {
     for (int p = 0; p < panels_; ++p) normalise(panel_[p]);
     each_block(t, isa, logits, [&](panel& x, float* s, int count, index_t first_key) {
       float* const distance = distances + (t.s.keys - 1 - (first_key + count - 1)) + x.first_row;
-      simd::run_on(isa, simd::slash_panel{s, count, x.width, logits.factor(), x.max, x.norm, columns + first_key, distance, turns_});
+      simd::run_on(isa, simd::slash_panel{s, count, x.width, x.rows, logits.factor(), x.max, x.norm, columns + first_key, distance, turns_});
     });
   }
 

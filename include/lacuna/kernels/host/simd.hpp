@@ -116,15 +116,35 @@ template <class Isa>
   x = __builtin_bit_cast(typename Isa::f32, (bits & 0x8000) << 16 | (magnitude >= 0x0400 ? normal : small));
 }
 
-/// Sum of the lanes, in fours: lane i with lanes i + 4, i + 8 and so on, then those.
+/// Lane i plus lanes i + 4, i + 8 and so on.
+template <class Isa>
+[[gnu::always_inline]] inline void fold(f32x4& sum, typename Isa::f32 const& x) {
+  if constexpr (Isa::lanes == 16) {
+    f32x8 const half = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
+    sum = __builtin_shufflevector(half, half, 0, 1, 2, 3) + __builtin_shufflevector(half, half, 4, 5, 6, 7);
+  } else if constexpr (Isa::lanes == 8) {
+    sum = __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
+  } else {
+    sum = x;
+  }
+}
+
+/// Sum of the lanes: folded to four, then (0 + 2) + (1 + 3).
 template <class Isa>
 [[gnu::always_inline]] inline float sum_of(typename Isa::f32 const& x) {
-  float lane[Isa::lanes];
-  store<Isa>(lane, x);
-  f32x4 sum = *reinterpret_cast<f32x4_anywhere const*>(lane);
-#pragma GCC unroll 4
-  for (int i = 4; i < Isa::lanes; i += 4) sum += *reinterpret_cast<f32x4_anywhere const*>(lane + i);
+  f32x4 sum;
+  fold<Isa>(sum, x);
   return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
+/// The sums of four vectors, each added up as sum_of does it.
+template <class Isa>
+[[gnu::always_inline]] inline void sums_of_four(f32x4& sums, typename Isa::f32 const (&x)[4]) {
+  f32x4 a, b, c, d;
+  fold<Isa>(a, x[0]), fold<Isa>(b, x[1]), fold<Isa>(c, x[2]), fold<Isa>(d, x[3]);
+  f32x4 const ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  f32x4 const cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  sums = __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
 }
 
 template <class Isa>
