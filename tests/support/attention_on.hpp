@@ -34,21 +34,38 @@ struct call_data {
   }
 };
 
-/// What an index says about each row: own, prefix and shared spans as they clip, then the columns, each a span of length 1.
+/// Keys that each query reads, as maximal runs: [batch, list head, query]. The same for every tile size that spells the same pattern.
 using index_lists = std::vector<std::vector<lacuna::span>>;
+
+inline std::vector<lacuna::span> runs_of(std::vector<std::int32_t> keys) {
+  std::sort(keys.begin(), keys.end());
+  std::vector<lacuna::span> runs;
+  for (std::int32_t const key : keys)
+    if (!runs.empty() && runs.back().end == key)
+      ++runs.back().end;
+    else
+      runs.push_back({key, key + 1});  // a key read twice shows as a run that begins again
+  return runs;
+}
 
 inline index_lists lists_of(lacuna::sparse_index const& x, lacuna::attention_shape const& shape, lacuna::sequence_lengths const& lengths) {
   index_lists all;
   for (index_t b = 0; b < x.batch; ++b) {
     auto const s = lacuna::sequence_at(lengths, shape, b);
     for (int h = 0; h < x.heads; ++h)
-      for (index_t tile = 0; tile * x.tile_rows < s.queries; ++tile) {
-        auto const row = x.row(s, b, h, tile);
-        auto& list = all.emplace_back();
+      for (index_t i = 0; i < s.queries; ++i) {
+        auto const row = x.row(s, b, h, i / x.tile_rows);
+        auto const rule = x.rules[x.head_at(b, h)];
+        std::vector<std::int32_t> keys;
+        auto const add = [&](std::int32_t key) {
+          if ((!x.causal || key <= s.position(i)) && rule.visible(s.position(i), key)) keys.push_back(key);
+        };
         for (int e = 0; e < row.span_count(); ++e)
-          if (row.span_at(e).size()) list.push_back(row.span_at(e));
+          if (row.members(e) >> (i % x.tile_rows & 63) & 1)
+            for (std::int32_t key = row.span_at(e).begin; key < row.span_at(e).end; ++key) add(key);
         for (int c = 0; c < row.column_count; ++c)
-          if (row.reads_column(c)) list.push_back({row.columns[c], row.columns[c] + 1});
+          if (row.reads_column(c)) add(row.columns[c]);
+        all.push_back(runs_of(std::move(keys)));
       }
   }
   return all;

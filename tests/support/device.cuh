@@ -1,7 +1,7 @@
 #pragma once
 #include "support/place.hpp"
 
-#include <lacuna/exec/cuda_executor.cuh>
+#include <lacuna/cuda.cuh>
 
 namespace test {
 
