@@ -74,7 +74,8 @@ given random_sets(std::mt19937& engine) {
   for (int l = 0; l < g.shape.batch * 2; ++l) {
     std::vector<std::int32_t> v, d;
     for (auto n = pick(0, 60); n > 0; --n) v.push_back(static_cast<std::int32_t>(pick(0, g.shape.keys + 5)) - 2);
-    for (auto n = pick(0, 40); n > 0; --n) d.push_back(static_cast<std::int32_t>(pick(0, g.shape.keys + g.shape.queries + 4) - g.shape.queries - 1));
+    for (auto n = pick(0, 40); n > 0; --n)
+      d.push_back(static_cast<std::int32_t>(pick(0, g.shape.keys + g.shape.queries + 4) - g.shape.queries - 1));
     v.insert(v.end(), v.begin(), v.begin() + v.size() / 2), d.insert(d.end(), d.begin(), d.begin() + d.size() / 3);
     std::shuffle(v.begin(), v.end(), engine), std::shuffle(d.begin(), d.end(), engine);
     g.verticals.push_back(v), g.distances.push_back(d);

@@ -86,7 +86,8 @@ TEST_CASE("what does not fit is refused with the head's number") {
   CHECK(message({{lacuna::a_shape{}, lacuna::block_sparse{}}}).empty());
   CHECK(message({{lacuna::a_shape{}}}) == "per_head has 1 heads; expected query_heads 2");
   CHECK(message({{lacuna::a_shape{}, lacuna::a_shape{4, 0}}}) == "head 1: window is 0; expected at least 1: a query reads itself");
-  CHECK(message({{lacuna::a_shape{}, lacuna::vertical_slash{.tile = 32}}}) == "head 1 has tiles of 32 queries, head 0 of 64; expected the same for all heads");
+  CHECK(message({{lacuna::a_shape{}, lacuna::vertical_slash{.tile = 32}}}) ==
+        "head 1 has tiles of 32 queries, head 0 of 64; expected the same for all heads");
 }
 
 TEST_CASE("granularity is what divides the spans of all kinds") {

@@ -9,79 +9,41 @@ namespace {
 
 using lacuna::index_t;
 using lacuna::vertical_slash;
+using test::against_definition;
 using test::pattern_problem;
 
 lacuna::host_executor const host{2};
 
-int lists_seen = 0, lists_compared = 0;
-
-/// Whether every tile of every list reads what the definition says. Lists whose choice is too close to call in fp32 are passed over.
-bool equals_definition(lacuna::sparse_index const& index, pattern_problem const& p, vertical_slash const& amounts) {
-  bool equal = true;
-  for (index_t b = 0; b < p.shape.batch; ++b)
-    for (int h = 0; h < p.shape.query_heads; ++h) {
-      auto const choice = test::choice_of(p, b, h, amounts);
-      ++lists_seen;
-      if (choice.gap < 3e-5) continue;
-      ++lists_compared;
-      for (index_t tile = 0; tile < index.tiles; ++tile) {
-        auto const read = test::keys_of(index, p.sequence(b), b, h, tile);
-        equal &= read.sound && read.keys == test::keys_by_definition(p.sequence(b), p.causal, tile, amounts.tile, choice);
-      }
-    }
-  return equal;
-}
-
-template <class Exec>
-bool equals_definition(Exec const& exec, pattern_problem const& p, vertical_slash const& amounts) {
-  return equals_definition(test::build_index(exec, amounts, p).index, p, amounts);
-}
-
-pattern_problem random_problem(std::mt19937& engine, index_t most_keys) {
-  auto const pick = [&](index_t low, index_t high) { return low + static_cast<index_t>(engine() % (high - low + 1)); };
-  pattern_problem p;
-  p.shape = {.batch = pick(1, 2), .keys = pick(1, most_keys), .query_heads = 2, .kv_heads = static_cast<int>(pick(1, 2)), .key_dim = 8, .value_dim = 8};
-  p.shape.queries = pick(0, 2) ? pick(1, p.shape.keys) : p.shape.keys;
-  p.causal = pick(0, 3) > 0;
-  p.logits.scale = 0.5f;
-  if (pick(0, 1)) {
-    for (index_t b = 0; b < p.shape.batch; ++b) {
-      auto const keys = pick(0, p.shape.keys);
-      p.key_lengths.push_back(static_cast<std::int32_t>(keys));
-      p.query_lengths.push_back(static_cast<std::int32_t>(pick(0, std::min(keys, p.shape.queries))));
-    }
-    p.packed = pick(0, 1);
-  }
-  p.fill(static_cast<unsigned>(engine()));
-  return p;
-}
-
-vertical_slash random_amounts(std::mt19937& engine) {
-  constexpr int tiles[] = {1, 7, 16, 64, 100}, rows[] = {1, 5, 64, 128}, first[] = {0, 3, 30}, nearest[] = {0, 1, 10, 100};
-  return {.verticals = static_cast<int>(engine() % 60),
-          .slashes = static_cast<int>(engine() % 80),
-          .first = first[engine() % 3],
-          .nearest = nearest[engine() % 4],
-          .estimate_rows = rows[engine() % 4],
-          .tile = tiles[engine() % 5]};
-}
-
 TEST_CASE("the index equals brute force on 1000 random shapes") {
   std::mt19937 engine{1};
+  test::verdict all;
   for (int round = 0; round < 1000; ++round) {
-    auto const p = random_problem(engine, round % 10 ? 90 : 400);
-    auto const amounts = random_amounts(engine);
-    CHECK_MESSAGE(equals_definition(host, p, amounts), "round ", round);
+    auto const p = test::random_problem(engine, round % 10 ? 90 : 400);
+    auto const amounts = test::random_amounts(engine);
+    auto const one = against_definition(host, p, amounts);
+    CHECK_MESSAGE(one.equal, "round ", round);
+    all += one;
   }
-  CHECK(lists_compared > 0.97 * lists_seen);
+  CHECK(all.compared > 0.97 * all.seen);
+}
+
+TEST_CASE_TEMPLATE("16-bit queries and keys choose what their values in fp32 do", T, lacuna::bfloat16, lacuna::float16) {
+  std::mt19937 engine{22};
+  for (int round = 0; round < 20; ++round) {
+    auto p = test::random_problem(engine, 200);
+    p.round_to<T>();
+    auto const amounts = test::random_amounts(engine);
+    CHECK(against_definition(test::build_index<T>(host, amounts, p).index, p, amounts).equal);
+    CHECK(against_definition(test::build_index<T>(test::threaded_executor{1}, amounts, p).index, p, amounts).equal);
+  }
 }
 
 TEST_CASE("the portable estimate chooses what the host's does") {
   std::mt19937 engine{21};
   test::threaded_executor const portable{1};
   for (int round = 0; round < 150; ++round) {
-    auto const p = random_problem(engine, round % 10 ? 90 : 900);  // several chunks of keys
-    CHECK_MESSAGE(equals_definition(portable, p, random_amounts(engine)), "round ", round);
+    auto const p = test::random_problem(engine, round % 10 ? 90 : 900);  // several chunks of keys
+    CHECK_MESSAGE(against_definition(portable, p, test::random_amounts(engine)), "round ", round);
   }
 }
 
@@ -90,8 +52,8 @@ TEST_CASE("the index is the same from teams of threads that meet only at barrier
   for (int const members : {2, 5}) {
     test::threaded_executor const exec{members};
     for (int round = 0; round < 6; ++round) {
-      auto const p = random_problem(engine, 150);
-      CHECK(equals_definition(exec, p, random_amounts(engine)));
+      auto const p = test::random_problem(engine, 150);
+      CHECK(against_definition(exec, p, test::random_amounts(engine)));
     }
   }
 }
@@ -101,7 +63,7 @@ TEST_CASE("lengths around a tile: one row left, none left, one missing") {
     for (index_t const extra : {0, 1, 70}) {
       pattern_problem p{.shape = {1, queries, queries + extra, 3, 1, 8, 8}};
       p.fill(3);
-      CHECK(equals_definition(host, p, {.verticals = 12, .slashes = 20, .first = 2, .nearest = 4}));
+      CHECK(against_definition(host, p, {.verticals = 12, .slashes = 20, .first = 2, .nearest = 4}));
     }
 }
 
@@ -135,7 +97,8 @@ TEST_CASE("distance 0 is there whatever the amounts") {
     p.fill(6);
     vertical_slash const amounts{.verticals = 0, .slashes = 0, .first = 0, .nearest = 0, .tile = 1};
     auto const held = test::build_index(host, amounts, p);
-    for (index_t i = 0; i < 200; ++i) CHECK(test::keys_of(held.index, p.sequence(0), 0, 1, i).keys == std::vector<std::int32_t>{static_cast<int>(30 + i)});
+    for (index_t i = 0; i < 200; ++i)
+      CHECK(test::keys_of(held.index, p.sequence(0), 0, 1, i).keys == std::vector<std::int32_t>{static_cast<int>(30 + i)});
   }
 }
 
@@ -171,7 +134,7 @@ TEST_CASE("keys of large norm: the choice is that of the scaled logits in double
     pattern_problem p{.shape = {1, 300, 300, 2, 1, 64, 64}, .logits = {.scale = 0.125f}, .spread = spread};
     p.fill(9);
     for (auto& x : p.q) x /= spread;
-    CHECK(equals_definition(host, p, {.verticals = 40, .slashes = 40, .first = 3, .nearest = 5, .tile = 8}));
+    CHECK(against_definition(host, p, {.verticals = 40, .slashes = 40, .first = 3, .nearest = 5, .tile = 8}));
   }
 }
 
@@ -192,7 +155,7 @@ TEST_CASE("head dims padded with zeros choose as unpadded ones do: the scale is 
 TEST_CASE("a sequence with more queries than keys gets the lists of its last queries") {
   pattern_problem p{.shape = {1, 40, 40, 1, 1, 8, 8}, .query_lengths = {40}, .key_lengths = {13}};
   p.fill(11);
-  CHECK(equals_definition(host, p, {.verticals = 4, .slashes = 3, .first = 1, .nearest = 1, .tile = 8}));
+  CHECK(against_definition(host, p, {.verticals = 4, .slashes = 3, .first = 1, .nearest = 1, .tile = 8}));
 }
 
 TEST_CASE("amounts and shapes that do not fit are refused by name") {

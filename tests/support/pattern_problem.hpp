@@ -3,9 +3,10 @@
 #include <lacuna/storage/contiguous.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 #include <vector>
+
+#include "support/place.hpp"
 
 namespace test {
 
@@ -35,15 +36,27 @@ struct pattern_problem {
 
   lacuna::sequence_lengths lengths() const {
     if (packed) return {.query_offsets = query_offsets.data(), .key_offsets = key_offsets.data()};
-    return {.query_lengths = query_lengths.empty() ? nullptr : query_lengths.data(), .key_lengths = key_lengths.empty() ? nullptr : key_lengths.data()};
+    return {.query_lengths = query_lengths.empty() ? nullptr : query_lengths.data(),
+            .key_lengths = key_lengths.empty() ? nullptr : key_lengths.data()};
   }
   lacuna::sequence sequence(index_t b) const { return lacuna::sequence_at(lengths(), shape, b); }
 
-  lacuna::build_inputs<float, lacuna::contiguous_kv<float>> inputs() const {
-    lacuna::tensor_view<float const, 4> queries{q.data(), shape.batch, shape.queries, shape.query_heads, shape.key_dim};
-    lacuna::tensor_view<float const, 4> keys{k.data(), packed ? 1 : shape.batch, shape.keys, shape.kv_heads, shape.key_dim};
+  lacuna::build_inputs<float, lacuna::contiguous_kv<float>> inputs() const { return inputs(q.data(), k.data(), lengths()); }
+
+  /// The inputs over copies of the data elsewhere.
+  template <class T>
+  lacuna::build_inputs<T, lacuna::contiguous_kv<T>> inputs(T const* q_data, T const* k_data, lacuna::sequence_lengths const& at) const {
+    lacuna::tensor_view<T const, 4> queries{q_data, shape.batch, shape.queries, shape.query_heads, shape.key_dim};
+    lacuna::tensor_view<T const, 4> keys{k_data, packed ? 1 : shape.batch, shape.keys, shape.kv_heads, shape.key_dim};
     if (packed) queries.stride[0] = 0;
-    return {shape, lengths(), queries, {keys, keys}, logits};
+    return {shape, at, queries, {keys, keys}, logits};
+  }
+
+  /// Rounds the data to an element type that inputs may then have.
+  template <class T>
+  void round_to() {
+    for (auto* const data : {&q, &k})
+      for (auto& x : *data) x = lacuna::to_float(T(x));
   }
 
   /// The logit of the definition, in double.
@@ -64,35 +77,49 @@ struct pattern_problem {
   }
 };
 
-/// An index in memory that held something else before.
+/// An index in host memory that held something else before.
 struct held_index {
   std::vector<std::byte> memory;
   lacuna::sparse_index index;
 
   explicit held_index(lacuna::index_layout const& layout) : memory(lacuna::index_bytes(layout) + 256, std::byte{0x5a}) {
-    auto const address = reinterpret_cast<std::uintptr_t>(memory.data());
-    index = lacuna::make_index(layout, memory.data() + (256 - address % 256) % 256);
+    index = lacuna::make_index(layout, start());
   }
   held_index(held_index&&) = default;
+
+  std::byte* start() { return memory.data() + (256 - reinterpret_cast<std::uintptr_t>(memory.data()) % 256) % 256; }
 };
 
-/// Plans and builds a pattern's index in memory full of NaN.
-template <class Exec, class Pattern>
-held_index build_index(Exec const& exec, Pattern const& pattern, pattern_problem const& p) {
+template <class Pattern>
+lacuna::index_layout layout_of(Pattern const& pattern, pattern_problem const& p) {
   using traits = lacuna::pattern_traits<Pattern>;
+  return {.batch = static_cast<int>(p.shape.batch),
+          .heads = traits::lists(pattern, p.shape),
+          .queries = p.shape.queries,
+          .tile_rows = traits::tile_rows(pattern),
+          .granularity = traits::granularity,
+          .causal = p.causal,
+          .capacity = traits::capacity(pattern, p.shape)};
+}
+
+/// Plans and builds a pattern's index where the executor's bodies run, in memory full of NaN, and brings it back.
+template <class T = float, class Exec, class Pattern>
+held_index build_index(Exec const& exec, Pattern const& pattern, pattern_problem const& p) {
   pattern.check(p.shape);
-  held_index held{{.batch = static_cast<int>(p.shape.batch),
-                   .heads = traits::lists(pattern, p.shape),
-                   .queries = p.shape.queries,
-                   .tile_rows = traits::tile_rows(pattern),
-                   .granularity = traits::granularity,
-                   .causal = p.causal,
-                   .capacity = traits::capacity(pattern, p.shape)}};
-  std::size_t const bytes = traits::workspace_bytes(pattern, p.shape);
-  void* const workspace = exec.allocate(bytes + 1);
-  std::memset(workspace, 0xff, bytes);
-  lacuna::build_all(pattern, exec, p.inputs(), static_cast<std::byte*>(workspace), held.index).or_throw();
-  exec.deallocate(workspace, bytes + 1);
+  lacuna::index_layout const layout = layout_of(pattern, p);
+  held_index held{layout};
+  std::size_t const bytes = lacuna::index_bytes(layout);
+  place<Exec> at{exec};
+  std::vector<T> const q(p.q.begin(), p.q.end()), k(p.k.begin(), p.k.end());
+  auto const in = p.inputs(at.put(q), at.put(k),
+                           {at.put(p.query_offsets), at.put(p.key_offsets), p.packed ? nullptr : at.put(p.query_lengths),
+                            p.packed ? nullptr : at.put(p.key_lengths)});
+  auto* const memory = at.put(std::vector<std::byte>(bytes, std::byte{0x5a}));
+  auto* const workspace =
+      at.put(std::vector<std::byte>(lacuna::pattern_traits<Pattern>::workspace_bytes(pattern, p.shape), std::byte{0xff}));
+  lacuna::build_all(pattern, exec, in, workspace, lacuna::make_index(layout, memory)).or_throw();
+  auto const back = at.get(memory, bytes);
+  std::copy(back.begin(), back.end(), held.start());
   return held;
 }
 
@@ -121,6 +148,43 @@ inline tile_keys keys_of(lacuna::sparse_index const& index, lacuna::sequence con
   t.sound &= std::adjacent_find(t.keys.begin(), t.keys.end()) == t.keys.end();
   t.sound &= t.keys.empty() || (t.keys.front() >= 0 && t.keys.back() < row.limit);
   return t;
+}
+
+/// Lists of an index against their definition: whether all that could be told apart in fp32 were right, and how many these were.
+struct verdict {
+  bool equal = true;
+  int seen = 0, compared = 0;
+
+  explicit operator bool() const { return equal; }
+  verdict& operator+=(verdict const& v) {
+    equal &= v.equal, seen += v.seen, compared += v.compared;
+    return *this;
+  }
+};
+
+/// Shapes of up to `most_keys` keys with everything that varies: lengths, packing, causality, batch, chunked queries.
+inline pattern_problem random_problem(std::mt19937& engine, index_t most_keys) {
+  auto const pick = [&](index_t low, index_t high) { return low + static_cast<index_t>(engine() % (high - low + 1)); };
+  pattern_problem p;
+  p.shape = {.batch = pick(1, 2),
+             .keys = pick(1, most_keys),
+             .query_heads = 2,
+             .kv_heads = static_cast<int>(pick(1, 2)),
+             .key_dim = 8,
+             .value_dim = 8};
+  p.shape.queries = pick(0, 2) ? pick(1, p.shape.keys) : p.shape.keys;
+  p.causal = pick(0, 3) > 0;
+  p.logits.scale = 0.5f;
+  if (pick(0, 1)) {
+    for (index_t b = 0; b < p.shape.batch; ++b) {
+      auto const keys = pick(0, p.shape.keys);
+      p.key_lengths.push_back(static_cast<std::int32_t>(keys));
+      p.query_lengths.push_back(static_cast<std::int32_t>(pick(0, std::min(keys, p.shape.queries))));
+    }
+    p.packed = pick(0, 1);
+  }
+  p.fill(static_cast<unsigned>(engine()));
+  return p;
 }
 
 }  // namespace test

@@ -52,8 +52,10 @@ inline slash_choice choice_of(pattern_problem const& p, index_t b, int head, lac
   index_t const keys = static_cast<index_t>(m.columns.size());
   std::vector<std::pair<double, index_t>> ranked;
   for (index_t j = 0; j < keys; ++j)
-    if (j < amounts.first) c.columns.insert(j);
-    else ranked.emplace_back(m.columns[j], j);
+    if (j < amounts.first)
+      c.columns.insert(j);
+    else
+      ranked.emplace_back(m.columns[j], j);
   take_best(ranked, amounts.verticals - static_cast<index_t>(c.columns.size()), c.columns, c.gap);
 
   // The nearest distances: 0, 1, -1, 2, -2, ... as far as they exist.
@@ -66,14 +68,17 @@ inline slash_choice choice_of(pattern_problem const& p, index_t b, int head, lac
   nearest.resize(std::max(amounts.nearest, 1));
   ranked.clear();
   for (index_t d = lowest; d < keys; ++d)
-    if (std::find(nearest.begin(), nearest.end(), d) != nearest.end()) c.distances.insert(d);
-    else ranked.emplace_back(m.distances[d + m.rows - 1], d);
+    if (std::find(nearest.begin(), nearest.end(), d) != nearest.end())
+      c.distances.insert(d);
+    else
+      ranked.emplace_back(m.distances[d + m.rows - 1], d);
   take_best(ranked, amounts.slashes - static_cast<index_t>(c.distances.size()), c.distances, c.gap);
   return c;
 }
 
 /// The definition: a tile's rows read every chosen column, and key (row - distance) for every row of the tile and every chosen distance.
-inline std::vector<std::int32_t> keys_by_definition(lacuna::sequence const& s, bool causal, index_t tile, int tile_rows, slash_choice const& c) {
+inline std::vector<std::int32_t> keys_by_definition(lacuna::sequence const& s, bool causal, index_t tile, int tile_rows,
+                                                    slash_choice const& c) {
   index_t const begin = std::min(tile * tile_rows, s.queries), end = std::min(begin + tile_rows, s.queries);
   std::set<std::int32_t> keys;
   if (begin == end) return {};
@@ -84,6 +89,39 @@ inline std::vector<std::int32_t> keys_by_definition(lacuna::sequence const& s, b
     for (index_t const d : c.distances)
       if (index_t const j = s.position(i) - d; j >= 0 && j < limit) keys.insert(static_cast<std::int32_t>(j));
   return {keys.begin(), keys.end()};
+}
+
+/// Lists whose choice is too close to call in fp32 are passed over.
+inline verdict against_definition(lacuna::sparse_index const& index, pattern_problem const& p, lacuna::vertical_slash const& amounts) {
+  verdict v;
+  for (index_t b = 0; b < p.shape.batch; ++b)
+    for (int h = 0; h < p.shape.query_heads; ++h) {
+      auto const choice = choice_of(p, b, h, amounts);
+      ++v.seen;
+      if (choice.gap < 3e-5) continue;
+      ++v.compared;
+      for (index_t tile = 0; tile < index.tiles; ++tile) {
+        auto const read = keys_of(index, p.sequence(b), b, h, tile);
+        v.equal &= read.sound && read.keys == keys_by_definition(p.sequence(b), p.causal, tile, amounts.tile, choice);
+      }
+    }
+  return v;
+}
+
+template <class Exec>
+verdict against_definition(Exec const& exec, pattern_problem const& p, lacuna::vertical_slash const& amounts) {
+  return against_definition(build_index(exec, amounts, p).index, p, amounts);
+}
+
+/// Amounts and tiles of all sizes.
+inline lacuna::vertical_slash random_amounts(std::mt19937& engine) {
+  constexpr int tiles[] = {1, 7, 16, 64, 100}, rows[] = {1, 5, 64, 128}, first[] = {0, 3, 30}, nearest[] = {0, 1, 10, 100};
+  return {.verticals = static_cast<int>(engine() % 60),
+          .slashes = static_cast<int>(engine() % 80),
+          .first = first[engine() % 3],
+          .nearest = nearest[engine() % 4],
+          .estimate_rows = rows[engine() % 4],
+          .tile = tiles[engine() % 5]};
 }
 
 }  // namespace test

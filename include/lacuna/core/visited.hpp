@@ -74,7 +74,8 @@ inline pair_count visited_pairs(sparse_index const& index, attention_shape const
     count.total += shape.query_heads * detail::dense_pairs(s, index.causal);
     for (int h = 0; h < index.heads; ++h)
       for (index_t tile = 0; index.rows_of(s, tile) > 0; ++tile) {
-        detail::counted_tile const rows{index.rules[index.head_at(b, h)], s.position(tile * index.tile_rows), index.rows_of(s, tile), index.causal};
+        detail::counted_tile const rows{index.rules[index.head_at(b, h)], s.position(tile * index.tile_rows), index.rows_of(s, tile),
+                                        index.causal};
         count.visited += heads_of_list * detail::pairs_of_row(index.row(s, b, h, tile), rows);
       }
   }

@@ -135,8 +135,10 @@ struct block_lists {
     int spans = 0;
     for (index_t k = 0; k < count; ++k) {
       std::int32_t const begin = kept[k] * pool.block_tokens, end = begin + pool.block_tokens;
-      if (spans && out[spans - 1].end == begin) out[spans - 1].end = end;
-      else out[spans++] = {begin, end};
+      if (spans && out[spans - 1].end == begin)
+        out[spans - 1].end = end;
+      else
+        out[spans++] = {begin, end};
     }
     for (int e = 0; index.members && e < spans; ++e) index.members[index.own_at(row) + e] = ~std::uint64_t{0};
     index.row_count[row] = spans;

@@ -31,10 +31,10 @@ struct slash_parts {
   static constexpr int chunk = 256;  // keys; at least most_rows - 1, so that a distance lies in two chunks at most
   static constexpr int chunk_distances = chunk + slash_sums::most_rows - 1;
 
-  index_t chunks = 0;          // ceil(keys / chunk) of the capacity
+  index_t chunks = 0;               // ceil(keys / chunk) of the capacity
   softmax_state* states = nullptr;  // [batch, lists, chunks, most_rows] of each query over the chunk
-  float* lse = nullptr;        // [batch, lists, most_rows]
-  float* distances = nullptr;  // [batch, lists, chunks, chunk_distances]
+  float* lse = nullptr;             // [batch, lists, most_rows]
+  float* distances = nullptr;       // [batch, lists, chunks, chunk_distances]
 
   LACUNA_HD softmax_state* states_of(index_t list, index_t c) const { return states + (list * chunks + c) * slash_sums::most_rows; }
   LACUNA_HD float* lse_of(index_t list) const { return lse + list * slash_sums::most_rows; }

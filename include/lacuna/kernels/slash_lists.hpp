@@ -156,8 +156,10 @@ struct slash_column_bits {
     int low = 0, high = row.shared_count;
     while (low < high) {
       int const middle = (low + high) / 2;
-      if (row.shared[middle].end <= key) low = middle + 1;
-      else high = middle;
+      if (row.shared[middle].end <= key)
+        low = middle + 1;
+      else
+        high = middle;
     }
     return low;
   }

@@ -32,8 +32,8 @@ struct flagged_entries {
 
 /// The sets of a caller, sorted and freed of repetitions by marking what they name.
 struct given_slashes {
-  index_t keys = 0;   // capacity
-  index_t reach = 0;  // most distance below 0: queries - 1 of the capacity
+  index_t keys = 0;                        // capacity
+  index_t reach = 0;                       // most distance below 0: queries - 1 of the capacity
   std::uint8_t* column_flags = nullptr;    // [batch, lists, keys]
   std::uint8_t* distance_flags = nullptr;  // [batch, lists, reach + keys], entry distance + reach
 

@@ -52,7 +52,8 @@ struct pattern_cost<block_sparse_of<Block>> {
   }
   /// Means of queries and keys, then q . k of every tile with every block before it and the selection's passes over them.
   static double choosing(block_sparse_of<Block> const&, index_t queries, index_t keys) {
-    double const tiles = static_cast<double>(ceil_div<index_t>(queries, Block)), blocks = static_cast<double>(ceil_div<index_t>(keys, Block));
+    double const tiles = static_cast<double>(ceil_div<index_t>(queries, Block)),
+                 blocks = static_cast<double>(ceil_div<index_t>(keys, Block));
     return static_cast<double>(queries + keys) / 2 + tiles * blocks * 4;
   }
 };

@@ -18,7 +18,8 @@ struct per_head {
   std::vector<kind> heads;  // of each query head
 
   void check(attention_shape const& s) const {
-    require(static_cast<index_t>(heads.size()) == s.query_heads, "per_head has ", heads.size(), " heads; expected query_heads ", s.query_heads);
+    require(static_cast<index_t>(heads.size()) == s.query_heads, "per_head has ", heads.size(), " heads; expected query_heads ",
+            s.query_heads);
     for (std::size_t h = 0; h < heads.size(); ++h) check_head(h, s);
   }
 
@@ -57,7 +58,8 @@ struct pattern_traits<per_head<Kinds...>> {
     index_capacity most;
     for (auto const& head : p.heads) {
       index_capacity const own = std::visit([&](auto const& k) { return traits<decltype(k)>::capacity(k, s); }, head);
-      most = {max(most.spans, own.spans), max(most.shared_spans, own.shared_spans), max(most.columns, own.columns), most.members || own.members};
+      most = {max(most.spans, own.spans), max(most.shared_spans, own.shared_spans), max(most.columns, own.columns),
+              most.members || own.members};
     }
     return most;
   }

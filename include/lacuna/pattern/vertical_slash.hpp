@@ -12,12 +12,12 @@ namespace lacuna {
 /// i - D, widened to what any query of its tile reads. Per query head. [MInference, section 3]
 /// A sequence that turns out to have more queries than keys gets the lists of its last `keys` queries; planning for that is refused.
 struct vertical_slash {
-  std::int32_t verticals = 1000;     // columns, the first ones included
-  std::int32_t slashes = 6096;       // distances, the nearest ones included
-  std::int32_t first = 30;           // columns kept whatever their sum, even beyond `verticals`
-  std::int32_t nearest = 100;        // distances kept whatever their sum, even beyond `slashes`; distance 0 always is
-  std::int32_t estimate_rows = 64;   // last queries that stand for all; 1 to 128
-  std::int32_t tile = 64;            // queries that share what they read; part of the result. 1 to 256
+  std::int32_t verticals = 1000;    // columns, the first ones included
+  std::int32_t slashes = 6096;      // distances, the nearest ones included
+  std::int32_t first = 30;          // columns kept whatever their sum, even beyond `verticals`
+  std::int32_t nearest = 100;       // distances kept whatever their sum, even beyond `slashes`; distance 0 always is
+  std::int32_t estimate_rows = 64;  // last queries that stand for all; 1 to 128
+  std::int32_t tile = 64;           // queries that share what they read; part of the result. 1 to 256
 
   static constexpr int granularity = 1;
   static constexpr int most_tile = 256;
@@ -30,7 +30,8 @@ struct vertical_slash {
     require(estimate_rows >= 1 && estimate_rows <= slash_sums::most_rows, "estimate_rows is ", estimate_rows, "; expected 1 to ",
             slash_sums::most_rows);
     require(tile >= 1 && tile <= most_tile, "tile is ", tile, "; expected 1 to ", most_tile);
-    require(s.queries <= s.keys, "queries is ", s.queries, ", keys is ", s.keys, "; vertical_slash expects at most as many queries as keys");
+    require(s.queries <= s.keys, "queries is ", s.queries, ", keys is ", s.keys,
+            "; vertical_slash expects at most as many queries as keys");
   }
 
   int lists(attention_shape const& s) const { return s.query_heads; }
@@ -58,8 +59,8 @@ struct vertical_slash {
     if (status s = estimate(exec, in, index.causal, heads, m); !s) return s;
     using chosen = estimated_slashes<head_set<vertical_slash>>;
     return launch_in_order(exec,
-                           slash_lists<head_set<vertical_slash>, chosen>{
-                               in.shape, in.lengths, index, heads, chosen{heads, m.sums, index.causal}, m.chosen, most},
+                           slash_lists<head_set<vertical_slash>, chosen>{in.shape, in.lengths, index, heads,
+                                                                         chosen{heads, m.sums, index.causal}, m.chosen, most},
                            slash_column_bits<head_set<vertical_slash>>{in.shape, in.lengths, index, heads});
   }
 
@@ -97,7 +98,8 @@ struct vertical_slash {
     if constexpr (std::same_as<Exec, host_executor>)
       return estimate_on_host(exec, e);
     else
-      return launch_in_order(exec, slash_chunk_states<args>{e}, slash_row_lse<args>{e}, slash_chunk_sums<args>{e}, slash_join_distances<args>{e});
+      return launch_in_order(exec, slash_chunk_states<args>{e}, slash_row_lse<args>{e}, slash_chunk_sums<args>{e},
+                             slash_join_distances<args>{e});
   }
 
   /// The same sums in vector registers, one list a task.
