@@ -7,7 +7,7 @@ using test::device_stream;
 
 TEST_CASE("fault 1: rows without a visible key give 0 and -inf") { known_faults::fully_masked_rows(device_stream{}.exec()); }
 TEST_CASE("fault 2: empty sequences are written and leave the others alone") { known_faults::empty_sequences(device_stream{}.exec()); }
-TEST_CASE_TEMPLATE("fault 3: a logit of -65536 is as good as any", T, float, lacuna::bfloat16, lacuna::float16) {
+TEST_CASE_TEMPLATE("fault 3: a logit of -65536 is as good as any", T, float, lacuna::bfloat16) {
   known_faults::extreme_logits<T>(device_stream{}.exec());
 }
 TEST_CASE("fault 4: ties go to the lower index on every launch") { known_faults::top_k_ties(device_stream{}.exec()); }
