@@ -11,6 +11,7 @@
 #include "mapped_file.hpp"
 #include "model_path.hpp"
 #include "options.hpp"
+#include "picture.hpp"
 #include "plain_text.hpp"
 #include "progress.hpp"
 
@@ -59,19 +60,28 @@ int run(llm::options const& chosen) {
   llm::progress bar;
   auto const show = [&](std::string const& label, double done) { bar.show(label, done); };
   show("loading " + chosen.model, 0);
-  llm::host_engine engine(view, lacuna::host_executor(chosen.threads));
+  lacuna::host_executor const exec(chosen.threads);
+  llm::host_engine engine(view, exec);
   llm::evaluation evaluation(engine, tokens, words, {.length = chosen.length, .chunk = chosen.chunk, .kind = chosen.task}, show);
   bar.clear();
   std::printf("%s, %lld tokens of %s\n", engine.config().name.c_str(), static_cast<long long>(chosen.length), text.source().c_str());
 
+  llm::picture picture(exec, chosen.patterns);
+  llm::layer_observer const draw = [&](int layer, llm::attention_tensors const& tensors) {
+    if (layer == llm::picture::layer_of(engine.config().layers)) picture.draw(layer, tensors);
+  };
   llm::report results{.model = chosen.model, .backend = "host", .rows = {}};
-  for (auto const& pattern : chosen.patterns) results.rows.push_back(evaluation.read_text(pattern, {}));
+  for (auto const& pattern : chosen.patterns) {
+    bool const is_drawn = chosen.png.has_value() && results.rows.empty();
+    results.rows.push_back(evaluation.read_text(pattern, is_drawn ? draw : nullptr));
+  }
   int const count = chosen.passkeys.value_or(affordable_questions(results, static_cast<double>(chosen.seconds) - seconds_since(begin)));
   for (std::size_t i = 0; i < results.rows.size(); ++i) {
     for (int index = 0; index < count; ++index) evaluation.ask(chosen.patterns[i], questions.make(index, count), results.rows[i]);
   }
   bar.clear();
   std::printf("%s", llm::table_of(results).c_str());
+  if (chosen.png) write_file(*chosen.png, picture.png());
   if (chosen.json) write_file(*chosen.json, llm::json_of(results));
   return 0;
 }
