@@ -21,7 +21,9 @@ struct head_rule {
   std::int32_t window = unlimited;
   std::int32_t dense_from = unlimited;  // first query position that sees everything
 
-  LACUNA_HD constexpr bool visible(index_t position, index_t key) const {
+  /// Positions and keys of 32 bits are compared in 32 bits, which kernels that mask every element want.
+  template <class Position>
+  LACUNA_HD constexpr bool visible(Position position, Position key) const {
     return window == unlimited || key < sinks || position - key < window || position >= dense_from;
   }
 

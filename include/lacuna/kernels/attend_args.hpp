@@ -19,7 +19,10 @@ concept KvReader = std::is_trivially_copyable_v<R> && requires(R const r, sequen
 /// The mask inside kept spans, element by element, beside causality. by_rule reads it from the index and serves all patterns of the
 /// library; a pattern with a mask of another form brings its own type.
 struct by_rule {
-  LACUNA_HD constexpr bool visible(head_rule const& rule, int, index_t position, index_t key) const { return rule.visible(position, key); }
+  template <class Position>
+  LACUNA_HD constexpr bool visible(head_rule const& rule, int, Position position, Position key) const {
+    return rule.visible(position, key);
+  }
   /// True only if all positions in [first, last] see all keys in [begin, end).
   LACUNA_HD constexpr bool sees_all(head_rule const& rule, int, index_t first, index_t last, index_t begin, index_t end) const {
     return rule.sees_all(first, last, begin, end);

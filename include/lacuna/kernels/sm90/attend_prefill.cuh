@@ -17,14 +17,14 @@ namespace lacuna::sm90 {
 ///
 /// Segments of 64 keys land as two panels of 64 columns; segments of 8 keys land with both panels in one box, so that 8-token chunks cost
 /// one copy each. Shared memory for Dim 128: Q 32 KB + stages (2) x (K 32 KB + V 32 KB) = 160 KB. Registers of a consumer thread: output
-/// 64, logits 64, weights 32, of 224.
+/// 64, logits 64, weights 32, of 232.
 template <class Args, int Dim, int SegmentKeys = 64>
 struct attend_prefill {
   using element = typename Args::element;
   using tile = key_tile<SegmentKeys>;
   static constexpr int rows = 128, half = 64, keys = tile::keys, panels = Dim / 64, stages = 2, tile_slots = 2 * stages;
   static constexpr int max_team_size = 384, consumer_warps = 8;
-  static constexpr int producer_registers = 56, consumer_registers = 224;
+  static constexpr int producer_registers = 40, consumer_registers = 232;
   static constexpr std::uint32_t panel_bytes = keys * 64 * sizeof(element), tile_bytes = panels * panel_bytes;
   static constexpr bool chunked = SegmentKeys == 8;  // both panels of 8 keys side by side
   static constexpr std::uint32_t group_stride = chunked ? panels * 1024 : 1024, panel_stride = chunked ? 1024 : panel_bytes;
@@ -113,6 +113,12 @@ struct attend_prefill {
     return t;
   }
 
+  /// The task once more, computed anew: holding it while attending costs more registers than there are.
+  __device__ task task_again(std::int32_t number) const {
+    asm volatile("" : "+r"(number));
+    return task_at(number);
+  }
+
   __device__ half_rows rows_of_half(task const& t, int h) const {
     half_rows r{0, -1, 0};
     int const first_row = h * half, last_row = min(first_row + half, t.count * group) - 1;
@@ -195,6 +201,7 @@ struct attend_prefill {
     bool const here = lane < tile::segments;
     std::int32_t const end = mine.begin + mine.valid;
     if (here) now.begin[lane] = mine.begin, now.valid[lane] = static_cast<std::uint8_t>(mine.valid), now.members[lane] = mine.members;
+    tile_flags flags{__any_sync(0xffffffffu, here && mine.valid < SegmentKeys) != 0, last};
     for (int h = 0; h < 2; ++h) {
       half_rows const& r = rows_of[h];
       bool const read = here && mine.valid > 0 && (mine.members & r.members) != 0 && (!args.index.causal || mine.begin <= r.last);
@@ -202,11 +209,9 @@ struct attend_prefill {
       if (here && !mask)
         for (int head = t.head; head < t.head + group && !mask; ++head)
           mask = !args.mask.sees_all(rule, head, r.first, r.last, mine.begin, end);
-      bool const any_read = __any_sync(0xffffffffu, read), any_mask = __any_sync(0xffffffffu, mask);
-      if (lane == 0) now.skipped[h] = !any_read, now.masked[h] = any_mask;
+      flags.half(h, !__any_sync(0xffffffffu, read), __any_sync(0xffffffffu, mask));
     }
-    bool const partial = __any_sync(0xffffffffu, here && mine.valid < SegmentKeys);
-    if (lane == 0) now.partial = partial, now.last = last;
+    if (lane == 0) now.flags = flags;
     __syncwarp();
   }
 
@@ -238,16 +243,15 @@ struct attend_prefill {
       s.task_full.wait(parity);
       std::int32_t const number = s.task;
       if (number == no_task) break;
-      task const t = task_at(number < 0 ? ~number : number);
       release(s.task_empty);
       accumulator a;
 #pragma unroll
       for (float& x : a.out) x = 0;
       s.q_full.wait(parity);
       parity ^= 1;
-      if (number >= 0) attend(s, here, t, a, warpgroup);
+      if (number >= 0) attend(s, here, task_at(number), a, warpgroup);
       release(s.q_empty);
-      store(t, a, warpgroup);
+      store(task_again(number < 0 ? ~number : number), a, warpgroup);
     }
     if (warpgroup == 0) bar_sync(turn_of(0), 256);
   }
@@ -264,7 +268,8 @@ struct attend_prefill {
   __device__ void attend(shared& s, place& here, task const& t, accumulator& a, int warpgroup) const {
     row_pair const mine = rows_of(t, warpgroup);
     float logits[keys / 2];
-    bool more = seek(s, here, warpgroup);
+    tile_flags flags;
+    bool more = seek(s, here, flags, warpgroup);
     while (more) {
       take_turn(warpgroup);
       wgmma_fence();
@@ -272,50 +277,49 @@ struct attend_prefill {
       pass_turn(warpgroup);
       wgmma_wait<0>();
       keep_in_registers(logits);
-      rescale(a.out, weigh(s, here, a, logits, t, mine, warpgroup));
+      rescale(a.out, weigh(s, here, flags, a, logits, mine, warpgroup));
       pack(a.weights, logits);
-      more = follow(s, here, t, a, logits, mine, warpgroup);
+      more = follow(s, here, flags, a, logits, mine, warpgroup);
     }
   }
 
   /// Tiles as long as they come without a gap; then the values of the last. False at the task's end.
-  __device__ bool follow(shared& s, place& here, task const& t, accumulator& a, float (&logits)[keys / 2], row_pair const& mine,
+  __device__ bool follow(shared& s, place& here, tile_flags& flags, accumulator& a, float (&logits)[keys / 2], row_pair const& mine,
                          int warpgroup) const {
-    place before = here;
-    bool last = s.tiles[here.slot.stage].last;
-    while (!last) {
-      before = here;
+    while (!flags.last()) {
+      place const before = here;
+      bool const partial = flags.partial();
       here.advance();
       s.k_full[here.at.stage].wait(here.at.parity);
-      if (s.tiles[here.slot.stage].skipped[warpgroup]) {
-        multiply_last(s, before, a, warpgroup);
-        return seek(s, here, warpgroup);
+      flags = s.tiles[here.slot.stage].flags;
+      if (flags.skipped(warpgroup)) {
+        multiply_last(s, before, partial, a, warpgroup);
+        return seek(s, here, flags, warpgroup);
       }
-      s.v_full[before.at.stage].wait(before.at.parity);
-      clear_tails(s, before, warpgroup);
       take_turn(warpgroup);
       wgmma_fence();
       multiply_keys(s, here.at.stage, logits, warpgroup);
+      s.v_full[before.at.stage].wait(before.at.parity);
+      if (partial) clear_tails(s, before, warpgroup);
       multiply_values(s, before.at.stage, a);
       pass_turn(warpgroup);
       wgmma_wait<1>();
       keep_in_registers(logits);
-      last = s.tiles[here.slot.stage].last;
-      auto const keep = weigh(s, here, a, logits, t, mine, warpgroup);
+      auto const keep = weigh(s, here, flags, a, logits, mine, warpgroup);
       wgmma_wait<0>();
       keep_in_registers(a.out);
       release(s.v_empty[before.at.stage]);
       rescale(a.out, keep);
       pack(a.weights, logits);
     }
-    multiply_last(s, here, a, warpgroup);
+    multiply_last(s, here, flags.partial(), a, warpgroup);
     here.advance();
     return false;
   }
 
-  __device__ void multiply_last(shared& s, place const& at, accumulator& a, int warpgroup) const {
+  __device__ void multiply_last(shared& s, place const& at, bool partial, accumulator& a, int warpgroup) const {
     s.v_full[at.at.stage].wait(at.at.parity);
-    clear_tails(s, at, warpgroup);
+    if (partial) clear_tails(s, at, warpgroup);
     wgmma_fence();
     multiply_values(s, at.at.stage, a);
     wgmma_wait<0>();
@@ -324,19 +328,18 @@ struct attend_prefill {
   }
 
   /// Moves to the next tile that holds something for this half; false, past the task's tiles, if none does.
-  __device__ bool seek(shared& s, place& here, int warpgroup) const {
+  __device__ bool seek(shared& s, place& here, tile_flags& flags, int warpgroup) const {
     for (;;) {
       s.k_full[here.at.stage].wait(here.at.parity);
-      tile const& now = s.tiles[here.slot.stage];
-      if (!now.skipped[warpgroup]) return true;
-      bool const last = now.last;
+      flags = s.tiles[here.slot.stage].flags;
+      if (!flags.skipped(warpgroup)) return true;
       take_turn(warpgroup);
       pass_turn(warpgroup);
       release(s.k_empty[here.at.stage]);
       s.v_full[here.at.stage].wait(here.at.parity);
       release(s.v_empty[here.at.stage]);
       here.advance();
-      if (last) return false;
+      if (flags.last()) return false;
     }
   }
 
@@ -363,7 +366,6 @@ struct attend_prefill {
   /// V rows that nobody reads hold other tokens' data: zero them, since 0 * NaN is NaN. Both warpgroups write the zeros.
   __device__ static void clear_tails(shared& s, place const& at, int warpgroup) {
     tile const& now = s.tiles[at.slot.stage];
-    if (!now.partial) return;
     for (int row = threadIdx.x % 128 / 8; row < keys; row += 16) {
       int const segment = row / SegmentKeys;
       if (row % SegmentKeys < now.valid[segment]) continue;
@@ -379,6 +381,7 @@ struct attend_prefill {
   __device__ row_pair rows_of(task const& t, int warpgroup) const {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     row_pair p;
+    p.rule = args.index.rules + args.index.head_at(t.b, args.list_of(t.head));
     for (int r = 0; r < 2; ++r) {
       int const row = warpgroup * half + warp * 16 + lane / 4 + r * 8, token = row / group;
       p.position[r] = t.position + token, p.head[r] = t.head + row % group;
@@ -388,17 +391,16 @@ struct attend_prefill {
   }
 
   /// Masks the tile, lets its keys go and turns logits into weights.
-  __device__ row_factors weigh(shared& s, place const& here, accumulator& a, float (&logits)[keys / 2], task const& t, row_pair const& mine,
-                               int warpgroup) const {
+  __device__ row_factors weigh(shared& s, place const& here, tile_flags flags, accumulator& a, float (&logits)[keys / 2],
+                               row_pair const& mine, int warpgroup) const {
     if (args.logits.soft_cap > 0) cap(logits, args.logits);
-    tile const& now = s.tiles[here.slot.stage];
-    if (now.masked[warpgroup]) mask(logits, now, t, mine);
+    if (flags.masked(warpgroup)) mask(logits, s.tiles[here.slot.stage], mine);
     release(s.k_empty[here.at.stage]);
     return a.rows.absorb(logits, logit_scale::of(args.logits));
   }
 
-  __device__ void mask(float (&logits)[keys / 2], tile const& now, task const& t, row_pair const& mine) const {
-    head_rule const rule = args.index.rules[args.index.head_at(t.b, args.list_of(t.head))];
+  __device__ void mask(float (&logits)[keys / 2], tile const& now, row_pair const& mine) const {
+    head_rule const rule = *mine.rule;
     int const column = threadIdx.x % 4 * 2;
 #pragma unroll
     for (int i = 0; i < keys / 2; ++i) {

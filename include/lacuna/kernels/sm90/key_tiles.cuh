@@ -3,17 +3,30 @@
 
 namespace lacuna::sm90 {
 
+/// What the consumers must know about a tile before they look at its segments.
+class tile_flags {
+ public:
+  tile_flags() = default;
+  __device__ tile_flags(bool partial, bool last) : bits_{partial * 1u | last * 2u} {}
+  __device__ void half(int h, bool skipped, bool masked) { bits_ |= (skipped * 1u | masked * 2u) << (2 + 2 * h); }
+
+  __device__ bool partial() const { return bits_ & 1; }                      // some segment has keys that nobody reads
+  __device__ bool last() const { return bits_ & 2; }                         // no further tile
+  __device__ bool skipped(int h) const { return bits_ >> (2 + 2 * h) & 1; }  // no row of the half reads anything
+  __device__ bool masked(int h) const { return bits_ >> (3 + 2 * h) & 1; }   // some row of the half must not see some key
+
+ private:
+  std::uint32_t bits_;
+};
+
 /// One tile of 128 keys as the producer brings it: segments of consecutive keys from anywhere in a list.
 template <int SegmentKeys>
 struct key_tile {
-  static constexpr int keys = 128, segments = keys / SegmentKeys, halves = 2;
+  static constexpr int keys = 128, segments = keys / SegmentKeys;
   std::uint64_t members[segments];  // bit m: the tile's m-th member reads the segment
   std::int32_t begin[segments];     // first key of each segment
   std::uint8_t valid[segments];     // keys that belong to the list; V rows past them are zeroed
-  std::int32_t masked[halves];      // some row of the half must not see some key of the tile
-  std::int32_t skipped[halves];     // no row of the half reads anything
-  std::int32_t partial;             // some segment has keys that nobody reads
-  std::int32_t last;                // no further tile
+  tile_flags flags;
 };
 
 /// The rows of one half of a query tile: where they stand, and which members of the list they are.

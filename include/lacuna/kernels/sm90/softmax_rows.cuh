@@ -1,6 +1,7 @@
 #pragma once
 #include <lacuna/core/element.hpp>
 #include <lacuna/core/logits.hpp>
+#include <lacuna/core/sparse_index.hpp>
 
 #include <cstdint>
 #include <type_traits>
@@ -9,6 +10,7 @@ namespace lacuna::sm90 {
 
 /// A consumer thread holds two rows of the accumulator, 8 apart: register i belongs to row i / 2 % 2.
 struct row_pair {
+  head_rule const* rule;
   std::int32_t position[2];
   int head[2];
   int member[2];  // bit of the row's token in membership masks
