@@ -75,7 +75,7 @@ TEST_CASE_TEMPLATE("elements convert on a GPU as on the host, at every pattern a
   std::vector<float> boundaries;
   for (std::size_t i = 0; i < values.size(); ++i) {
     REQUIRE((values[i] == expected[i] || (std::isnan(values[i]) && std::isnan(expected[i]))));
-    REQUIRE(std::signbit(values[i]) == std::signbit(expected[i]));
+    if (!std::isnan(expected[i])) REQUIRE(std::signbit(values[i]) == std::signbit(expected[i]));
     if (i == 0 || !std::isfinite(expected[i]) || !std::isfinite(expected[i - 1])) continue;
     float const middle = expected[i - 1] / 2 + expected[i] / 2;
     for (float const x : {expected[i], middle, std::nextafter(middle, -lacuna::infinity), std::nextafter(middle, lacuna::infinity)})

@@ -6,8 +6,9 @@
 
 namespace lacuna {
 
-/// Which bodies an executor attends with: chosen when planning, launched when running. Every executor has one: attend_backend<host_executor>
-/// is here, the one of cuda_executor comes with lacuna/cuda.cuh, and an executor of one's own may take portable_backend.
+/// Which bodies an executor attends with: chosen when planning, launched when running. Every executor has one:
+/// attend_backend<host_executor> is here, the one of cuda_executor comes with lacuna/cuda.cuh, and an executor of one's own may take
+/// portable_backend.
 template <class Exec>
 struct attend_backend;
 
@@ -24,7 +25,7 @@ struct portable_backend {
     return {"attend_row", splits > 1 ? "portable body, parts joined by merge_rows" : "portable body"};
   }
 
-  template <class Exec, class Args>
+  template <class Config, class Exec, class Args>
   static status attend(Exec const& exec, attention_plan const&, Args const& args, attend_parts const& parts, std::byte*) {
     attend_row<Args> const body{args, parts};
     if (status s = exec.launch({body.blocks(), 128}, body); !s || parts.splits == 1) return s;
@@ -42,12 +43,13 @@ struct attend_backend<host_executor> {
     char const* const set = host_isa_name(best_host_isa());
     host_body const kind = host_body_for(s, l.tile_rows, l.heads);
     bool const few = kind == host_body::stream;
-    return {detail::concat("host ", few ? "attend_decode" : "attend_tiles", ", ", set),
-            detail::concat(few ? "few query rows: keys stream past them" : "many query rows: tiles of products", "; the processor has ", set),
-            static_cast<int>(kind)};
+    return {
+        detail::concat("host ", few ? "attend_decode" : "attend_tiles", ", ", set),
+        detail::concat(few ? "few query rows: keys stream past them" : "many query rows: tiles of products", "; the processor has ", set),
+        static_cast<int>(kind)};
   }
 
-  template <class Args>
+  template <class Config, class Args>
   static status attend(host_executor const& exec, attention_plan const& plan, Args const& args, attend_parts const& parts, std::byte*) {
     return host_attend(exec, args, static_cast<host_body>(plan.body_id()), parts);
   }

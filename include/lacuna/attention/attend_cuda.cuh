@@ -23,33 +23,39 @@ struct attend_backend<cuda_executor> {
     std::string const why_not = why_not_sm90<Config>(exec, l, splits);
 #ifdef LACUNA_HAS_SM90A
     if (why_not.empty())
-      return {"sm90 attend_prefill", "Hopper, 16-bit elements, head dim 64 or 128, spans only", sm90_prefill, sm90::prefill_workspace_bytes(l, s)};
+      return {"sm90 attend_prefill", "Hopper, 16-bit elements, head dim 64 or 128, spans only", sm90_prefill,
+              sm90::prefill_workspace_bytes(l, s)};
 #endif
     static_cast<void>(s);
     return {splits > 1 ? "attend_row + merge_rows" : "attend_row", detail::concat("portable body: ", why_not), portable};
   }
 
-  template <class Args>
-  static status attend(cuda_executor const& exec, attention_plan const& plan, Args const& args, attend_parts const& parts, std::byte* workspace) {
+  template <class Config, class Args>
+  static status attend(cuda_executor const& exec, attention_plan const& plan, Args const& args, attend_parts const& parts,
+                       std::byte* workspace) {
 #ifdef LACUNA_HAS_SM90A
-    if constexpr (covered<typename Args::element> && std::is_same_v<decltype(args.kv), contiguous_kv<typename Args::element>>)
-      if (plan.body_id() == sm90_prefill)
-        return args.shape.key_dim == 64 ? sm90::launch_prefill<64>(exec, args, plan.layout(), workspace)
-                                        : sm90::launch_prefill<128>(exec, args, plan.layout(), workspace);
+    if constexpr (covered<Config> && std::is_same_v<decltype(args.kv), contiguous_kv<typename Args::element>>)
+      if (plan.body_id() == sm90_prefill) return sm90::launch_prefill<Config::key_dim>(exec, args, plan.layout(), workspace);
 #endif
-    return portable_backend::attend(exec, plan, args, parts, workspace);
+    return portable_backend::attend<Config>(exec, plan, args, parts, workspace);
   }
 
  private:
-  template <class T>
-  static constexpr bool covered = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+  template <class Config>
+  static constexpr bool covered_element =
+      std::is_same_v<typename Config::element, bfloat16> || std::is_same_v<typename Config::element, float16>;
+  template <class Config>
+  static constexpr bool covered_dims = Config::key_dim == Config::value_dim && (Config::key_dim == 64 || Config::key_dim == 128);
+  template <class Config>
+  static constexpr bool covered = covered_element<Config>&& covered_dims<Config>;
 
   /// Empty if the Hopper prefill kernel covers the plan.
   template <class Config>
   static std::string why_not_sm90(cuda_executor const& exec, index_layout const& l, int splits) {
     if (exec.target() != target::sm90a) return "no tensor-core body is built for this GPU";
-    if (!covered<typename Config::element>) return detail::concat("elements are ", element_name<typename Config::element>, "; the Hopper body takes bf16 and f16");
-    if (Config::key_dim != Config::value_dim || (Config::key_dim != 64 && Config::key_dim != 128))
+    if (!covered_element<Config>)
+      return detail::concat("elements are ", element_name<typename Config::element>, "; the Hopper body takes bf16 and f16");
+    if (!covered_dims<Config>)
       return detail::concat("head dims are ", Config::key_dim, " and ", Config::value_dim, "; the Hopper body takes 64 or 128 for both");
     if (splits > 1) return "decode splits rows; the Hopper body does not";
     if (l.capacity.columns > 0) return "the index has columns; the Hopper body reads spans";

@@ -14,8 +14,8 @@ struct partial_attention {
 
 /// Writes attention over the union of two disjoint key sets to `to`, which may be `a` itself. Sink logits belong to one side only.
 template <class Exec, class T>
-  requires Executor<Exec>
-status merge(Exec const& exec, partial_attention<T> const& a, partial_attention<T> const& b, partial_attention<T> const& to) {
+requires Executor<Exec> status merge(Exec const& exec, partial_attention<T> const& a, partial_attention<T> const& b,
+                                     partial_attention<T> const& to) {
   auto const& e = to.out.extent;
   for (auto const* side : {&a, &b, &to}) {
     char const* const name = side == &a ? "a" : side == &b ? "b" : "to";

@@ -58,7 +58,8 @@ template <class Config>
 class sparse_attention {
   static_assert(AttentionConfig<Config>, "derive the configuration from lacuna::attention_defaults<element, key_dim>");
   static_assert(Config::key_dim % 8 == 0 && Config::key_dim >= 8 && Config::key_dim <= 256, "key_dim must be a multiple of 8 up to 256");
-  static_assert(Config::value_dim % 8 == 0 && Config::value_dim >= 8 && Config::value_dim <= 256, "value_dim must be a multiple of 8 up to 256");
+  static_assert(Config::value_dim % 8 == 0 && Config::value_dim >= 8 && Config::value_dim <= 256,
+                "value_dim must be a multiple of 8 up to 256");
 
  public:
   using element = typename Config::element;
@@ -69,7 +70,8 @@ class sparse_attention {
   /// Throws invalid_argument if an amount is out of range.
   explicit sparse_attention(pattern_type pattern = {}, attention_options options = {}) : pattern_{std::move(pattern)}, options_{options} {
     require(options.scale >= 0 && std::isfinite(options.scale), "scale is ", options.scale, "; expected a finite number of at least 0");
-    require(options.soft_cap >= 0 && std::isfinite(options.soft_cap), "soft_cap is ", options.soft_cap, "; expected a finite number of at least 0");
+    require(options.soft_cap >= 0 && std::isfinite(options.soft_cap), "soft_cap is ", options.soft_cap,
+            "; expected a finite number of at least 0");
     if (options_.scale == 0) options_.scale = 1 / std::sqrt(static_cast<float>(Config::key_dim));
   }
 
@@ -78,17 +80,13 @@ class sparse_attention {
 
   /// Plan for many queries: rows are not split. Dims of the shape may be left 0. Throws invalid_argument.
   template <class Exec>
-    requires Executor<Exec>
-  attention_plan plan_prefill(Exec const& exec, attention_shape shape) const {
-    return make_plan(exec, shape, 1);
-  }
+  requires Executor<Exec> attention_plan plan_prefill(Exec const& exec, attention_shape shape)
+  const { return make_plan(exec, shape, 1); }
 
   /// Plan for few queries over many keys: each row's keys are split by its own list length and joined in ascending order.
   template <class Exec>
-    requires Executor<Exec>
-  attention_plan plan_decode(Exec const& exec, attention_shape shape) const {
-    return make_plan(exec, shape, static_cast<int>(max<index_t>(1, ceil_div(shape.keys, attention_plan::split_keys))));
-  }
+  requires Executor<Exec> attention_plan plan_decode(Exec const& exec, attention_shape shape)
+  const { return make_plan(exec, shape, static_cast<int>(max<index_t>(1, ceil_div(shape.keys, attention_plan::split_keys)))); }
 
   /// Chooses keys, then attends over them. [MInference, section 3; any pattern]
   template <class Exec, class Kv = contiguous>
@@ -123,7 +121,7 @@ class sparse_attention {
       clear_rows const body{args};
       if (status s = exec.launch({body.blocks(), 128}, body); !s) return s;
     }
-    return attend_backend<Exec>::attend(exec, plan, args, plan.parts(scratch.data()), plan.body_workspace(scratch.data()));
+    return attend_backend<Exec>::template attend<Config>(exec, plan, args, plan.parts(scratch.data()), plan.body_workspace(scratch.data()));
   }
 
  private:
@@ -133,7 +131,8 @@ class sparse_attention {
 
   template <class Exec>
   attention_plan make_plan(Exec const& exec, attention_shape shape, int splits) const {
-    require(shape.key_dim == 0 || shape.key_dim == Config::key_dim, "key_dim is ", shape.key_dim, "; this configuration has ", Config::key_dim);
+    require(shape.key_dim == 0 || shape.key_dim == Config::key_dim, "key_dim is ", shape.key_dim, "; this configuration has ",
+            Config::key_dim);
     require(shape.value_dim == 0 || shape.value_dim == Config::value_dim, "value_dim is ", shape.value_dim, "; this configuration has ",
             Config::value_dim);
     shape.key_dim = Config::key_dim, shape.value_dim = Config::value_dim;
@@ -141,8 +140,13 @@ class sparse_attention {
     pattern_.check(shape);
     attention_plan p;
     p.shape_ = shape, p.splits_ = splits, p.target_ = exec.target();
-    p.layout_ = {static_cast<int>(shape.batch), traits::lists(pattern_, shape), shape.queries, tile_rows(exec, shape),
-                 traits::granularity, options_.causal, traits::capacity(pattern_, shape)};
+    p.layout_ = {static_cast<int>(shape.batch),
+                 traits::lists(pattern_, shape),
+                 shape.queries,
+                 tile_rows(exec, shape),
+                 traits::granularity,
+                 options_.causal,
+                 traits::capacity(pattern_, shape)};
     p.body_ = attend_backend<Exec>::template choose<Config>(exec, shape, p.layout_, splits);
     p.pattern_at_ = index_bytes(p.layout_);
     p.body_at_ = p.pattern_at_ + round_up<std::size_t>(traits::workspace_bytes(pattern_, shape), 256);
@@ -180,9 +184,16 @@ class sparse_attention {
   template <class Kv>
   auto make_args(attention_plan const& plan, std::byte* scratch, io_type const& io, Kv const& kv) const {
     bool const packed = io.lengths.query_offsets;
-    return attend_args<element, Kv, typename Config::mask>{
-        run_shape(plan, io, kv),        io.lengths, plan.index(scratch), without_batch(io.q, packed), kv, without_batch(io.out, packed),
-        without_batch(io.lse, packed),  logits(),   io.sink_logits,      {}};
+    return attend_args<element, Kv, typename Config::mask>{run_shape(plan, io, kv),
+                                                           io.lengths,
+                                                           plan.index(scratch),
+                                                           without_batch(io.q, packed),
+                                                           kv,
+                                                           without_batch(io.out, packed),
+                                                           without_batch(io.lse, packed),
+                                                           logits(),
+                                                           io.sink_logits,
+                                                           {}};
   }
 
   /// Everything that can be refused without reading device memory.

@@ -110,6 +110,7 @@ struct attend_row {
     float peak = g.state.max;
     for (int j = 0; j < g.held; ++j) peak = max(peak, g.weight[j]);
     float const keep = g.state.max == -infinity ? 0 : std::exp(g.state.max - peak);
+    if (peak == -infinity) g.held = 0;  // products that overflowed downwards weigh nothing
     for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) {
       float sum = g.acc[d] * keep;
       for (int j = 0; j < g.held; ++j)

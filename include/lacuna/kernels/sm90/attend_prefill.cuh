@@ -90,7 +90,7 @@ struct attend_prefill {
   };
 
   __device__ static void init(shared& s) {
-    s.q_full.init(1), s.q_empty.init(consumer_warps), s.task_full.init(1), s.task_empty.init(consumer_warps);
+    s.q_full.init(1), s.q_empty.init(consumer_warps), s.task_full.init(1), s.task_empty.init(consumer_warps * 32);
     for (int i = 0; i < stages; ++i)
       s.k_full[i].init(1), s.k_empty[i].init(consumer_warps), s.v_full[i].init(1), s.v_empty[i].init(consumer_warps);
     fence_barrier_init();
@@ -243,7 +243,7 @@ struct attend_prefill {
       s.task_full.wait(parity);
       std::int32_t const number = s.task;
       if (number == no_task) break;
-      release(s.task_empty);
+      s.task_empty.arrive();
       accumulator a;
 #pragma unroll
       for (float& x : a.out) x = 0;
