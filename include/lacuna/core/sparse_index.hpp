@@ -22,8 +22,8 @@ struct head_rule {
   std::int32_t dense_from = unlimited;  // first query position that sees everything
 
   /// Positions and keys of 32 bits are compared in 32 bits, which kernels that mask every element want.
-  template <class Position>
-  LACUNA_HD constexpr bool visible(Position position, Position key) const {
+  template <class Position, class Key>
+  LACUNA_HD constexpr bool visible(Position position, Key key) const {
     return window == unlimited || key < sinks || position - key < window || position >= dense_from;
   }
 

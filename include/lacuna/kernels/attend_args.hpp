@@ -19,8 +19,8 @@ concept KvReader = std::is_trivially_copyable_v<R> && requires(R const r, sequen
 /// The mask inside kept spans, element by element, beside causality. by_rule reads it from the index and serves all patterns of the
 /// library; a pattern with a mask of another form brings its own type.
 struct by_rule {
-  template <class Position>
-  LACUNA_HD constexpr bool visible(head_rule const& rule, int, Position position, Position key) const {
+  template <class Position, class Key>
+  LACUNA_HD constexpr bool visible(head_rule const& rule, int, Position position, Key key) const {
     return rule.visible(position, key);
   }
   /// True only if all positions in [first, last] see all keys in [begin, end).
