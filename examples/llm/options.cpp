@@ -90,7 +90,7 @@ std::string_view help_text() {
   --seed N             of the numbers hidden (default 1)
   --chunk N            prefill N tokens at a time through all layers (default: the whole prompt, layer by layer)
   --threads N          default: one per hardware thread
-  --seconds N          time for the whole command when --passkeys is not given (default 225)
+  --seconds N          time for the whole command when --passkeys is not given (default 210)
   --backend host|cuda  default host
   --json FILE          writes the table as JSON
   --png FILE           draws heads' kept pattern over their true attention

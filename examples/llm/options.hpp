@@ -23,7 +23,7 @@ struct options {
   std::vector<pattern_spec> patterns;
   int threads = 0;             // 0: one per hardware thread
   std::int64_t chunk = 0;      // 0: the whole prompt at once
-  std::int64_t seconds = 225;  // for the whole command when `passkeys` is not given
+  std::int64_t seconds = 210;  // for the whole command when `passkeys` is not given
   std::optional<std::string> json;
   std::optional<std::string> png;
   bool help = false;
