@@ -92,7 +92,9 @@ class problem {
     return a;
   }
 
-  double causal_flop() const { return 2.0 * shape_.queries * (shape_.queries + 1) * shape_.query_heads * (shape_.key_dim + shape_.value_dim) / 2; }
+  double causal_flop() const {
+    return 2.0 * shape_.queries * (shape_.queries + 1) * shape_.query_heads * (shape_.key_dim + shape_.value_dim) / 2;
+  }
   double kv_bytes() const { return static_cast<double>(k_.size() + v_.size()) * sizeof(T); }
 
  private:
@@ -126,7 +128,8 @@ void prefill(lacuna::host_executor const& exec, lacuna::host_isa isa, int dim) {
   auto const args = dense.args();
   product const sgemm;
   auto const t = take_turns([&] { lacuna::host_attend(exec, args, {}, isa).or_throw(); }, sgemm);
-  std::printf("prefill, causal, 8 heads, 8K, d %3d, %-4s: %6.1f GFLOP/s", dim, lacuna::element_name<T>, dense.causal_flop() / t.first / 1e9);
+  std::printf("prefill, causal, 8 heads, 8K, d %3d, %-4s: %6.1f GFLOP/s", dim, lacuna::element_name<T>,
+              dense.causal_flop() / t.first / 1e9);
 #ifdef LACUNA_BENCH_BLAS
   std::printf("; sgemm %6.1f; ratio %.2f", product::flop / t.second / 1e9, dense.causal_flop() / product::flop / t.ratio);
 #endif
@@ -136,7 +139,8 @@ void prefill(lacuna::host_executor const& exec, lacuna::host_isa isa, int dim) {
 void window(lacuna::host_executor const& exec, lacuna::host_isa isa) {
   problem<float> dense{square(16384, 8, 64), 0, 0}, narrow{square(16384, 8, 64), 1024, 1024};
   auto const all = dense.args(), some = narrow.args();
-  auto const t = take_turns([&] { lacuna::host_attend(exec, all, {}, isa).or_throw(); }, [&] { lacuna::host_attend(exec, some, {}, isa).or_throw(); });
+  auto const t =
+      take_turns([&] { lacuna::host_attend(exec, all, {}, isa).or_throw(); }, [&] { lacuna::host_attend(exec, some, {}, isa).or_throw(); });
   std::printf("A-shape 1K+1K at 16K, 8 heads, d 64: %.1f ms; dense %.1f ms; ratio %.2f\n", t.second * 1e3, t.first * 1e3, t.ratio);
 }
 

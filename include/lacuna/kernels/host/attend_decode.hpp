@@ -20,7 +20,7 @@ struct attend_decode {
   host_isa isa;
   int joined = 1;
 
-  static constexpr int most_rows = 16;  // of a unit: more make tiles worthwhile
+  static constexpr int most_rows = 16;  // of a unit, a multiple of 4: more make tiles worthwhile
   static constexpr int most_joined = 8;
 
   index_t tasks() const { return args.shape.batch * groups() * args.index.tiles * parts.splits; }
@@ -154,6 +154,7 @@ struct attend_decode {
       else
         for (int j = 0; j < m.held; ++j) m.k[j] = m.next[j];
       for (int j = 0; j < m.held; ++j) m.v[j] = args.kv.value(t.s, t.b, kv_head_of(t, u), m.key[j]);
+      for (int j = m.held; j < round_up(m.held, 4); ++j) m.k[j] = m.k[j - 1];
       int following = m.held;
       if (u + 1 < t.units)
         find_keys(t, u + 1, m, m.next);

@@ -78,10 +78,10 @@ struct attend_tiles {
   index_t chunks() const { return ceil_div<index_t>(tile_rows(), most_rows); }
   index_row row_at(tile_task const& t, int i) const { return args.index.row(t.s, t.b, t.list, t.tile + i); }
 
-  /// Tiles of a task: up to 512 rows, but at least 16 tasks a head. A function of the plan's shape, so results do not depend on threads.
+  /// Tiles of a task: up to 512 rows, but at least 8 tasks a head. A function of the plan's shape, so results do not depend on threads.
   int joined() const {
     if (args.index.members) return 1;
-    return static_cast<int>(clamp<index_t>(min(most_rows / tile_rows(), args.index.tiles / 16), 1, joined_lists::most));
+    return static_cast<int>(clamp<index_t>(min(most_rows / tile_rows(), args.index.tiles / 8), 1, joined_lists::most));
   }
 
   memory lay_out(detail::carver& block) const {

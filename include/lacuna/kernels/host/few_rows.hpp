@@ -26,7 +26,8 @@ struct next_rows {
   }
 };
 
-/// s = Q K^T. Rows x keys of a register tile are 4 x 4 sums, with 16 registers 2 x 4.
+/// s = Q K^T. Rows x keys of a register tile are 4 x 4 sums, with 16 registers 2 x 4. Rows and keys are computed as if there were a
+/// multiple of four: q and s have the room, k repeats a key.
 template <class T>
 struct few_scores {
   float const* q;     // [rows, dim]
@@ -39,65 +40,52 @@ struct few_scores {
   [[gnu::always_inline]] inline void run() const {
     constexpr int most = Isa::accumulators / 6;
     int r = 0;
-    for (; r + most <= rows; r += most) keys<Isa, most>(r);
-    if (most > 3 && rows - r == 3) keys<Isa, 3>(r);
-    if (most > 2 && rows - r == 2) keys<Isa, 2>(r);
-    if (rows - r == 1) keys<Isa, 1>(r);
+    for (; r + 1 < rows; r += most) keys<Isa, most>(r);
+    if (r < rows) keys<Isa, 1>(r);
   }
 
  private:
   template <class Isa, int Rows>
   [[gnu::always_inline]] inline void keys(int r) const {
-    int j = 0;
-    for (; j + 4 <= count; j += 4) {
+    for (int j = 0; j < count; j += 4) {
       if (r == 0) next.fetch(j, j + 4);
-      tile<Isa, Rows, 4>(r, j);
-    }
-    for (; j < count; ++j) {
-      if (r == 0) next.fetch(j, j + 1);
-      tile<Isa, Rows, 1>(r, j);
+      tile<Isa, Rows>(r, j);
     }
   }
 
-  template <class Isa, int Rows, int Keys>
+  template <class Isa, int Rows>
   [[gnu::always_inline]] inline void tile(int r, int j) const {
-    typename Isa::f32 acc[Rows][Keys], key[Keys], x;
+    constexpr int keys_at_once = 4;
+    typename Isa::f32 acc[Rows][keys_at_once], key[keys_at_once], x;
 #pragma GCC unroll 4
     for (int a = 0; a < Rows; ++a)
 #pragma GCC unroll 4
-      for (int b = 0; b < Keys; ++b) acc[a][b] = typename Isa::f32{};
+      for (int b = 0; b < keys_at_once; ++b) acc[a][b] = typename Isa::f32{};
     int d = 0;
     for (; d + Isa::lanes <= dim; d += Isa::lanes) {
 #pragma GCC unroll 4
-      for (int b = 0; b < Keys; ++b) load<Isa>(key[b], k[j + b] + d);
+      for (int b = 0; b < keys_at_once; ++b) load<Isa>(key[b], k[j + b] + d);
 #pragma GCC unroll 4
       for (int a = 0; a < Rows; ++a) {
         load<Isa>(x, q + (r + a) * dim + d);
 #pragma GCC unroll 4
-        for (int b = 0; b < Keys; ++b) acc[a][b] += x * key[b];
+        for (int b = 0; b < keys_at_once; ++b) acc[a][b] += x * key[b];
       }
     }
 #pragma GCC unroll 4
-    for (int a = 0; a < Rows; ++a) put<Isa>(s + (r + a) * few_keys + j, acc[a]);
+    for (int a = 0; a < Rows; ++a) {
+      f32x4 sums;
+      sums_of_four<Isa>(sums, acc[a]);
+      store<baseline>(s + (r + a) * few_keys + j, sums);
+    }
     if constexpr (tail_lanes < Isa >> 0)
-      if (d < dim) tail<Rows, Keys>(r, j, d);
+      if (d < dim) tail<Rows>(r, j, d);
   }
 
-  template <class Isa>
-  [[gnu::always_inline]] static inline void put(float* to, typename Isa::f32 const (&x)[4]) {
-    f32x4 sums;
-    sums_of_four<Isa>(sums, x);
-    store<baseline>(to, sums);
-  }
-  template <class Isa>
-  [[gnu::always_inline]] static inline void put(float* to, typename Isa::f32 const (&x)[1]) {
-    *to = sum_of<Isa>(x[0]);
-  }
-
-  template <int Rows, int Keys>
+  template <int Rows>
   [[gnu::always_inline]] inline void tail(int r, int j, int d) const {
     f32x8 x, y;
-    for (int b = 0; b < Keys; ++b) {
+    for (int b = 0; b < 4; ++b) {
       load<avx2>(x, k[j + b] + d);
       for (int a = 0; a < Rows; ++a) {
         load<avx2>(y, q + (r + a) * dim + d);
@@ -142,7 +130,7 @@ struct few_softmax {
   }
 };
 
-/// o = keep * o + P V. Rows x vectors of a register tile are 4 x 4, with 16 registers 4 x 2.
+/// o = keep * o + P V. Rows x vectors of a register tile are 4 x 4, with 16 registers 4 x 2. Rows past the last are computed too.
 template <class T>
 struct few_values {
   float const* p;     // [rows, few_keys]
@@ -155,10 +143,8 @@ struct few_values {
   template <class Isa>
   [[gnu::always_inline]] inline void run() const {
     int r = 0;
-    for (; r + 4 <= rows; r += 4) dims<Isa, 4>(r);
-    if (rows - r == 3) dims<Isa, 3>(r);
-    if (rows - r == 2) dims<Isa, 2>(r);
-    if (rows - r == 1) dims<Isa, 1>(r);
+    for (; r + 1 < rows; r += 4) dims<Isa, 4>(r);
+    if (r < rows) dims<Isa, 1>(r);
   }
 
  private:

@@ -26,7 +26,7 @@ class key_block {
   key_block(Kv const& kv, sequence const& s, index_t b, int head, attention_shape const& shape, host_isa isa, float* k, float* v)
       : kv_{kv}, s_{s}, b_{b}, head_{head}, key_dim_{shape.key_dim}, value_dim_{shape.value_dim}, isa_{isa}, k_copy_{k}, v_copy_{v} {}
 
-  static constexpr index_t copy_floats(int dim) { return index_t{most} * dim; }
+  static constexpr index_t copy_floats(int dim) { return index_t{most + simd::most_tile_keys} * dim; }
 
   /// Appends the piece; calls full() whenever the block holds `most` keys.
   template <class Full>

@@ -9,7 +9,7 @@ namespace simd {
 /// Adds probabilities of one key block to sums by column and by distance. Row r and key j of the block are r - j apart; keys take
 /// turns on 8 buffers, so that no sum is read right after it was written one entry further on.
 struct slash_panel {
-  float const* s;  // [count, width] logits
+  float const* s;          // [count, width] logits
   int count, width, rows;  // the first `rows` of `width` are real
   float factor;
   float const *max, *norm;  // [width]; padding rows have norm 0
@@ -96,7 +96,8 @@ class slash_summer {
     for (int p = 0; p < panels_; ++p) normalise(panel_[p]);
     each_block(t, isa, logits, [&](panel& x, float* s, int count, index_t first_key) {
       float* const distance = distances + (t.s.keys - 1 - (first_key + count - 1)) + x.first_row;
-      simd::run_on(isa, simd::slash_panel{s, count, x.width, x.rows, logits.factor(), x.max, x.norm, columns + first_key, distance, turns_});
+      simd::run_on(isa,
+                   simd::slash_panel{s, count, x.width, x.rows, logits.factor(), x.max, x.norm, columns + first_key, distance, turns_});
     });
   }
 

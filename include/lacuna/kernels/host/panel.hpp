@@ -36,12 +36,16 @@ struct coming_rows {
   }
 };
 
-/// s = K Q^T. A register tile of 6 x 4, 8 x 3 or 12 x 2 vectors is 24 accumulators; with 4 or fewer operands and a broadcast they fit
+/// Most keys of a register tile, and rows that must be readable past the last key of a block: a block of fewer is computed as if it had
+/// them.
+inline constexpr int most_tile_keys = 12;
+
+/// s = K Q^T. A register tile of 6 x 4 or 12 x 2 vectors is 24 accumulators; with 4 or fewer operands and a broadcast they fit
 /// 32 registers and 24 multiply-adds (12 cycles) need 10 to 14 loads (5 to 7 cycles).
 struct score_panel {
   float const* q;  // [dim, width]
   float_rows k;    // [count, dim]
-  float* s;        // [count, width]
+  float* s;        // [at least most_tile_keys, width]
   int width, dim;
   coming_rows next = {};
 
@@ -51,22 +55,18 @@ struct score_panel {
     int at = 0;
     if constexpr (all == 24)
       for (; width - at >= 4 * lanes; at += 4 * lanes) columns<Isa, 6, 4>(at);
-    if (all == 24 && width - at >= 3 * lanes) columns<Isa, 8, 3>(at), at += 3 * lanes;
     for (; width - at >= 2 * lanes; at += 2 * lanes) columns<Isa, all / 2, 2>(at);
-    if (width - at >= lanes) columns<Isa, 12, 1>(at);
+    if constexpr (lanes == 16)
+      if (at < width) columns<Isa, 12, 1>(at);
   }
 
  private:
   /// The last group of keys reaches back over the one before it, writing the same logits again.
   template <class Isa, int Keys, int Vectors>
   [[gnu::always_inline]] inline void columns(int column) const {
-    if (k.count < Keys) {
-      for (int j = 0; j < k.count; ++j) tile<Isa, 1, Vectors>(j, column);
-      return;
-    }
     for (int j = 0; j < k.count; j += Keys) {
       if (column == 0) next.touch(j, j + Keys);
-      tile<Isa, Keys, Vectors>(lacuna::min(j, k.count - Keys), column);
+      tile<Isa, Keys, Vectors>(lacuna::max(0, lacuna::min(j, k.count - Keys)), column);
     }
   }
 
@@ -234,11 +234,10 @@ struct value_panel {
     constexpr int lanes = Isa::lanes;
     int at = 0;
     if constexpr (Isa::accumulators == 24) {
-      if (width % (4 * lanes) == 3 * lanes) rows<Isa, 8, 3>(0, 0), at = 3 * lanes;
-      for (; width - at >= 2 * lanes; at += 2 * lanes) rows<Isa, 8, 2>(rows<Isa, 12, 2>(0, at, dim / 24 * 24), at);
-      if (width - at >= lanes) rows<Isa, 8, 1>(rows<Isa, 16, 1>(0, at, dim / 16 * 16), at);
+      for (; width - at >= 2 * lanes; at += 2 * lanes) rows<Isa, 8, 2>(rows<Isa, 12, 2>(0, at, dim / 24 * 24), at, dim);
+      if (width - at >= lanes) rows<Isa, 8, 1>(0, at, dim);
     } else {
-      for (; width - at >= 2 * lanes; at += 2 * lanes) rows<Isa, 4, 2>(0, at);
+      for (; width - at >= 2 * lanes; at += 2 * lanes) rows<Isa, 4, 2>(0, at, dim);
     }
   }
 
@@ -251,11 +250,6 @@ struct value_panel {
     }
     return d;
   }
-  template <class Isa, int Dims, int Vectors>
-  [[gnu::always_inline]] inline void rows(int d, int column) const {
-    rows<Isa, Dims, Vectors>(d, column, dim);
-  }
-
   template <class Isa, int Dims, int Vectors>
   [[gnu::always_inline]] inline void tile(int first, int column) const {
     typename Isa::f32 acc[Dims][Vectors];
