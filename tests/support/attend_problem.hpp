@@ -91,6 +91,7 @@ class attend_problem {
   }
 
   attend_recipe const& recipe() const { return recipe_; }
+  lacuna::index_layout const& layout() const { return layout_; }
   std::vector<T>& q() { return q_; }
   std::vector<T>& k() { return k_; }
   std::vector<T>& v() { return v_; }

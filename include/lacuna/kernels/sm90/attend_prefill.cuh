@@ -180,7 +180,7 @@ struct attend_prefill {
 
   template <class View>
   __device__ static int batch_of(index_t b, View const& v) {
-    return v.extent[0] == 1 ? 0 : static_cast<int>(b);
+    return v.extent[0] == 1 || v.stride[0] == 0 ? 0 : static_cast<int>(b);  // packed sequences share one batch entry
   }
 
   __device__ void bring(shared& s, place const& here, segment_walk<SegmentKeys>& walk, task const& t, head_rule const& rule,
