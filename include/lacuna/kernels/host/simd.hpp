@@ -220,7 +220,7 @@ __attribute__((noinline)) void run_baseline(Body const& body) {
 
 /// Runs body.run<Isa>(), an always inlined member, with the instructions of `isa`, which the machine must support.
 template <class Body>
-void run_on(host_isa isa, Body const& body) {
+void run_on([[maybe_unused]] host_isa isa, Body const& body) {
 #if defined(__x86_64__) || defined(__i386__)
   if (isa == host_isa::avx512) return run_avx512(body);
   if (isa == host_isa::avx2) return run_avx2(body);
