@@ -12,7 +12,7 @@ target_sources(lacuna INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR
 add_library(lacuna_cuda INTERFACE)
 add_library(lacuna::cuda ALIAS lacuna_cuda)
 set_target_properties(lacuna_cuda PROPERTIES EXPORT_NAME cuda)
-target_link_libraries(lacuna_cuda INTERFACE lacuna CUDA::cudart)
+target_link_libraries(lacuna_cuda INTERFACE lacuna CUDA::toolkit)  # headers; nvcc links the runtime that the target asks for
 target_sources(lacuna_cuda INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${LACUNA_CUDA_HEADERS})
 # CMake learnt cuda_std_20 later than 3.25 for some nvcc versions, so the flag is spelt out.
 target_compile_options(lacuna_cuda INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
