@@ -63,7 +63,8 @@ void agrees_with_plain_loops() {
   if (stream.exec().target() != lacuna::target::sm90a) return;
   int at = 0;
   for (auto const& recipe : recipes(Dim)) {
-    CAPTURE(at++);
+    CAPTURE(at);
+    ++at;
     test::attend_problem<T> const problem{recipe};
     auto const got = run_on_hopper<Dim>(stream.exec(), problem), right = problem.oracle();
     CHECK(worst_row(got, right, Dim) <= 1e-2);

@@ -185,13 +185,24 @@ struct attend_prefill {
 
   __device__ void bring(shared& s, place const& here, segment_walk<SegmentKeys>& walk, task const& t, head_rule const& rule,
                         half_rows const (&rows_of)[2]) const {
-    auto const segment = walk.next(tile::segments);
+    auto segment = walk.next(tile::segments);
+    segment.valid = read_keys(segment, t, rows_of);
     s.k_empty[here.at.stage].wait(here.at.parity ^ 1);
     describe(s.tiles[here.slot.stage], segment, walk.done(), t, rule, rows_of);
     int const kv_head = args.shape.kv_head(t.head);
     load(s.k[here.at.stage], s.k_full[here.at.stage], k_map, segment.begin, t, kv_head, args.kv.keys);
     s.v_empty[here.at.stage].wait(here.at.parity ^ 1);
     load(s.v[here.at.stage], s.v_full[here.at.stage], v_map, segment.begin, t, kv_head, args.kv.values);
+  }
+
+  /// Keys of a segment that some row reads, from its first on: none past the position of the last member that there is.
+  __device__ std::int32_t read_keys(typename segment_walk<SegmentKeys>::segment const& g, task const& t, half_rows const (&rows_of)[2]) const {
+    if (g.members == ~std::uint64_t{0}) return g.valid;
+    std::uint64_t const here = g.members & (rows_of[0].members | rows_of[1].members);
+    if (here == 0) return 0;
+    if (!args.index.causal) return g.valid;
+    int const token = min((64 - __clzll(static_cast<long long>(here))) * member_tokens - t.first_member, t.count) - 1;
+    return clamp<std::int32_t>(t.position + token + 1 - g.begin, 0, g.valid);
   }
 
   /// Writes what the consumers must know about a tile; a lane a segment.
