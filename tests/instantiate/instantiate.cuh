@@ -1,5 +1,5 @@
 #pragma once
-#include <lacuna/exec/cuda_executor.cuh>
+#include <lacuna/cuda.cuh>
 #include <lacuna/lacuna.hpp>
 
 /// Everything a prefill or a decode with this configuration launches on a GPU.

@@ -131,6 +131,7 @@ class sparse_attention {
 
   template <class Exec>
   attention_plan make_plan(Exec const& exec, attention_shape shape, int splits) const {
+    static_assert(requires { sizeof(attend_backend<Exec>); }, "no bodies for this executor: cuda_executor's come with lacuna/cuda.cuh");
     require(shape.key_dim == 0 || shape.key_dim == Config::key_dim, "key_dim is ", shape.key_dim, "; this configuration has ",
             Config::key_dim);
     require(shape.value_dim == 0 || shape.value_dim == Config::value_dim, "value_dim is ", shape.value_dim, "; this configuration has ",

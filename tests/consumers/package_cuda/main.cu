@@ -1,6 +1,6 @@
 #include "../attend_ones.hpp"
 
-#include <lacuna/exec/cuda_executor.cuh>
+#include <lacuna/cuda.cuh>
 
 #ifdef LACUNA_HAS_SM90A
 #error "this target's architectures do not name sm_90a"

@@ -1,7 +1,7 @@
 // Compiled twice, with PART = portable and PART = hopper.
 #include "part.hpp"
 
-#include <lacuna/exec/cuda_executor.cuh>
+#include <lacuna/cuda.cuh>
 #include <lacuna/exec/workspace.hpp>
 
 #if defined(LACUNA_HAS_SM90A) != EXPECT_SM90A
