@@ -243,6 +243,8 @@ TEST_CASE("plans refuse shapes by name, with what was expected and what came") {
   CHECK(plan({-1, 4, 4, 2, 2}).find("batch is -1") != std::string::npos);
   CHECK(plan({1, -4, 4, 2, 2}).find("queries is -4") != std::string::npos);
   CHECK(plan({1, 4, index_t{1} << 40, 2, 2}).find("keys is 1099511627776") != std::string::npos);
+  CHECK(plan({1, 4, 4, 40000, 2}).find("query_heads is 40000; expected at most 32767") != std::string::npos);
+  CHECK(plan({1 << 20, 1 << 20, 4, 2, 2}).find("is more than 2^40 rows") != std::string::npos);
   CHECK(plan({1, 4, 4, 2, 2, 128, 64}).find("key_dim is 128; this configuration has 64") != std::string::npos);
   CHECK(refusal([&] { (void)attention{{.sinks = 1, .window = 0}}.plan_prefill(exec, {1, 4, 4, 2, 2}); }).find("window is 0") != std::string::npos);
   CHECK(refusal([&] { (void)attention{{.sinks = -1, .window = 1}}.plan_prefill(exec, {1, 4, 4, 2, 2}); }).find("sinks is -1") != std::string::npos);

@@ -23,6 +23,9 @@ LACUNA_HD constexpr int list_head(int head, int heads, int lists) { return stati
 
 inline constexpr index_t max_tokens = index_t{1} << 30;  // token positions are stored in 32 bits, with room for sums
 
+inline constexpr int max_heads = 0x7fff;               // list numbers are stored in 16 bits
+inline constexpr index_t max_rows = index_t{1} << 40;  // batch * tokens * heads: sizes in bytes then stay within 64 bits
+
 inline void check_head_dim(char const* name, int dim) {
   require(dim >= 8 && dim <= 256 && dim % 8 == 0, name, " is ", dim, "; expected a multiple of 8 from 8 to 256");
 }
@@ -33,8 +36,11 @@ inline void check(attention_shape const& s) {
   require(s.queries >= 0 && s.queries <= max_tokens, "queries is ", s.queries, "; expected 0 to 2^30");
   require(s.keys >= 0 && s.keys <= max_tokens, "keys is ", s.keys, "; expected 0 to 2^30");
   require(s.kv_heads > 0, "kv_heads is ", s.kv_heads, "; expected at least 1");
-  require(s.query_heads > 0 && s.query_heads % s.kv_heads == 0, "query_heads is ", s.query_heads, "; expected a positive multiple of kv_heads ",
-          s.kv_heads);
+  require(s.query_heads > 0 && s.query_heads % s.kv_heads == 0, "query_heads is ", s.query_heads,
+          "; expected a positive multiple of kv_heads ", s.kv_heads);
+  require(s.query_heads <= max_heads, "query_heads is ", s.query_heads, "; expected at most ", max_heads);
+  require(s.batch <= max_rows / max<index_t>(1, max(s.queries, s.keys)) / s.query_heads, "batch ", s.batch, " of ", max(s.queries, s.keys),
+          " tokens and ", s.query_heads, " heads is more than 2^40 rows");
   check_head_dim("key_dim", s.key_dim);
   check_head_dim("value_dim", s.value_dim);
 }
