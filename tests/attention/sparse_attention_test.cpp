@@ -163,6 +163,27 @@ TEST_CASE("packed sequences do not see each other") {
   }
 }
 
+TEST_CASE("offsets that run backwards, past the tensor or past the plan are refused before anything is written") {
+  problem<float> p{{1, 17, 40, 2, 1, 16, 16}, 13};
+  lacuna::host_executor const exec{1};
+  lacuna::sparse_attention<config<float, 16, lacuna::dense>> const attention;
+  auto const message = [&](std::int32_t middle, std::int32_t last, std::int32_t last_key) {
+    std::int32_t const query_offsets[] = {0, middle, last}, key_offsets[] = {0, 20, last_key};
+    auto io = p.io();
+    io.lengths = {.query_offsets = query_offsets, .key_offsets = key_offsets};
+    auto const status = run(attention, exec, {2, 12, 28, 2, 1}, io, p.kv());
+    if (!status)
+      for (float const x : p.out) REQUIRE(std::isnan(x));
+    return status.message();
+  };
+  CHECK(message(9, 8, 40).find("query_offsets has 9 and 8 around sequence 1") == 0);
+  CHECK(message(-1, 8, 40).find("query_offsets has 0 and -1 around sequence 0") == 0);
+  CHECK(message(13, 17, 40).find("query_offsets gives sequence 0 13 tokens; the plan has at most 12") == 0);
+  CHECK(message(9, 18, 40).find("query_offsets ends sequence 1 at 18; the packed tensor has 17 tokens") == 0);
+  CHECK(message(9, 17, 41).find("key_offsets ends sequence 1 at 41; the packed tensor has 40 tokens") == 0);
+  CHECK(message(9, 17, 40).empty());
+}
+
 TEST_CASE("views of one fused projection equal compact copies") {
   index_t const n = 70, hq = 4, hkv = 2, d = 16, row = (hq + 2 * hkv) * d;
   problem<float> p{{1, n, n, int(hq), int(hkv), int(d), int(d)}, 17};

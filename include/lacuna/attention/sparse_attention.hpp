@@ -1,6 +1,7 @@
 #pragma once
 #include <lacuna/attention/attend_backend.hpp>
 #include <lacuna/attention/attention_plan.hpp>
+#include <lacuna/attention/check_lengths.hpp>
 #include <lacuna/core/check_view.hpp>
 #include <lacuna/exec/host_executor.hpp>
 #include <lacuna/exec/workspace.hpp>
@@ -211,7 +212,17 @@ class sparse_attention {
     if (io.lse && (io.lse.extent[0] != batch || io.lse.extent[1] != io.q.extent[1] || io.lse.extent[2] != s.query_heads))
       return refuse("lse is ", detail::extents_of(io.lse), "; expected [", batch, ", ", io.q.extent[1], ", ", s.query_heads, "]");
     if (detail::addresses(io.out).overlaps(detail::addresses(io.q))) return refuse("out overlaps q; expected memory of its own");
-    if constexpr (requires { kv.check(s, io.lengths, io.out); }) return kv.check(s, io.lengths, io.out);
+    if constexpr (requires { kv.check(s, io.lengths, io.out); })
+      if (status r = kv.check(s, io.lengths, io.out); !r) return r;
+    if constexpr (std::same_as<Exec, host_executor>) return check_host_offsets(s, io, kv);
+    return {};
+  }
+
+  template <class Kv>
+  static status check_host_offsets(attention_shape const& s, io_type const& io, Kv const& kv) {
+    auto const& l = io.lengths;
+    if (status r = detail::check_offsets("query_offsets", l.query_offsets, s.batch, s.queries, io.q.extent[1]); !r) return r;
+    if constexpr (requires { kv.tokens(); }) return detail::check_offsets("key_offsets", l.key_offsets, s.batch, s.keys, kv.tokens());
     return {};
   }
 
