@@ -320,3 +320,31 @@ TEST_CASE("a plan says which body runs and why") {
   CHECK_FALSE(plan.body().empty());
   CHECK_FALSE(plan.reason().empty());
 }
+
+namespace {
+/// An executor of one's own: the host's, under another target.
+struct other_executor : lacuna::host_executor {
+  using host_executor::host_executor;
+  lacuna::target target() const { return lacuna::target::portable_cuda; }
+};
+}  // namespace
+
+template <>
+struct lacuna::attend_backend<other_executor> : lacuna::portable_backend {};
+
+TEST_CASE("an executor of one's own attends with the portable body, and only with its own plans") {
+  attention_shape const s{1, 9, 40, 4, 2, 16, 16};
+  problem<float> p{s, 3};
+  other_executor const own{2};
+  lacuna::host_executor const host{1};
+  lacuna::sparse_attention<config<float, 16, lacuna::dense>> const attention;
+  auto const plan = attention.plan_prefill(own, s);
+  CHECK(plan.body() == "attend_row");
+  lacuna::workspace<other_executor> const scratch{own, plan.workspace_bytes()};
+  lacuna::workspace<lacuna::host_executor> const on_host{host, plan.workspace_bytes()};
+  auto const refused = attention.prefill(host, plan, on_host, p.io(), p.kv());
+  CHECK(refused.message().find("the plan was made for another kind of executor") == 0);
+  for (float const x : p.out) REQUIRE(std::isnan(x));
+  attention.prefill(own, plan, scratch, p.io(), p.kv()).or_throw();
+  CHECK(compare(p, 0, causal, {.scale = 0.25}).out <= 2e-5);
+}

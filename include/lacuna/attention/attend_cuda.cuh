@@ -34,8 +34,13 @@ struct attend_backend<cuda_executor> {
   static status attend(cuda_executor const& exec, attention_plan const& plan, Args const& args, attend_parts const& parts,
                        std::byte* workspace) {
 #ifdef LACUNA_HAS_SM90A
-    if constexpr (covered<Config> && std::is_same_v<decltype(args.kv), contiguous_kv<typename Args::element>>)
-      if (plan.body_id() == sm90_prefill) return sm90::launch_prefill<Config::key_dim>(exec, args, plan.layout(), workspace);
+    if constexpr (covered<Config>)
+      if (plan.body_id() == sm90_prefill) {
+        if constexpr (std::is_same_v<decltype(args.kv), contiguous_kv<typename Args::element>>)
+          return sm90::launch_prefill<Config::key_dim>(exec, args, plan.layout(), workspace);
+        else
+          return refuse("this plan runs ", plan.body(), ", which reads contiguous keys and values only; another reader came");
+      }
 #endif
     return portable_backend::attend<Config>(exec, plan, args, parts, workspace);
   }

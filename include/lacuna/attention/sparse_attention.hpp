@@ -105,7 +105,7 @@ class sparse_attention {
   /// Only chooses keys: fills plan.index(scratch.data()).
   template <class Exec, class Kv = contiguous>
   status build(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv) const {
-    if (status s = check_run(plan, scratch, io, kv); !s) return s;
+    if (status s = check_run(exec, plan, scratch, io, kv); !s) return s;
     attention_shape const shape = run_shape(plan, io, kv);
     if (shape.batch == 0 || shape.queries == 0) return {};
     build_inputs<element, Kv> const inputs{shape, io.lengths, without_batch(io.q, io.lengths.query_offsets), kv, logits()};
@@ -115,7 +115,7 @@ class sparse_attention {
   /// Only attends, over the index that the workspace holds from the last build with this plan, or that the caller filled.
   template <class Exec, class Kv = contiguous>
   status attend(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv) const {
-    if (status s = check_run(plan, scratch, io, kv); !s) return s;
+    if (status s = check_run(exec, plan, scratch, io, kv); !s) return s;
     auto const args = make_args(plan, scratch.data(), io, kv);
     if (args.shape.batch == 0 || args.shape.queries == 0) return {};
     if (io.lengths.query_lengths && !io.lengths.query_offsets) {
@@ -200,8 +200,9 @@ class sparse_attention {
 
   /// Everything that can be refused without reading device memory.
   template <class Exec, class Kv>
-  status check_run(attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv) const {
+  status check_run(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv) const {
     attention_shape const& s = plan.shape();
+    if (plan.target() != exec.target()) return refuse("the plan was made for another kind of executor; plan with the one that runs");
     if (scratch.bytes() < plan.workspace_bytes())
       return refuse("workspace has ", scratch.bytes(), " bytes; the plan needs ", plan.workspace_bytes());
     bool const packed = io.lengths.query_offsets;
