@@ -1,10 +1,10 @@
 #pragma once
+#include <lacuna/arch/sm80/mma.cuh>
 #include <lacuna/core/element.hpp>
 #include <lacuna/core/logits.hpp>
 #include <lacuna/core/sparse_index.hpp>
 
 #include <cstdint>
-#include <type_traits>
 
 namespace lacuna::sm90 {
 
@@ -37,15 +37,7 @@ __device__ void cap(float (&logits)[N], logit_transform const& t) {
   for (float& x : logits) x = t(x);
 }
 
-template <class T>
-__device__ std::uint32_t pack_pair(float low, float high) {
-  std::uint32_t pair;
-  if constexpr (std::is_same_v<T, bfloat16>)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
+using sm80::exp2_fast, sm80::pack_pair;
 
 /// Online softmax of a thread's two rows; the four threads of a quad share them. Sums are the thread's own until finish().
 class softmax_rows {
@@ -63,13 +55,13 @@ class softmax_rows {
       peak[r] = fmaxf(peak[r], __shfl_xor_sync(0xffffffffu, peak[r], 1));
       peak[r] = fmaxf(peak[r], __shfl_xor_sync(0xffffffffu, peak[r], 2));
       offset[r] = peak[r] == -infinity ? 0 : peak[r] * scale.log2;
-      keep.row[r] = exp2f_fast(max_[r] * scale.log2 - offset[r]);
+      keep.row[r] = exp2_fast(max_[r] * scale.log2 - offset[r]);
       max_[r] = peak[r];
       sum_[r] *= keep.row[r];
     }
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      logits[i] = exp2f_fast(fmaf(logits[i], scale.log2, -offset[i / 2 % 2]));
+      logits[i] = exp2_fast(fmaf(logits[i], scale.log2, -offset[i / 2 % 2]));
       sum_[i / 2 % 2] += logits[i];
     }
     return keep;
@@ -88,12 +80,6 @@ class softmax_rows {
   }
 
  private:
-  __device__ static float exp2f_fast(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-  }
-
   float max_[2] = {-infinity, -infinity}, sum_[2] = {0, 0};
 };
 
