@@ -14,11 +14,12 @@
 namespace llm {
 
 /// Queries, keys and values of one layer, batch 1; queries are the last positions of the keys.
-struct attention_tensors {
-  lacuna::tensor_view<float const, 4> q;  // [1, query, query head, dim]
-  lacuna::tensor_view<float const, 4> k;  // [1, key, KV head, dim]
-  lacuna::tensor_view<float const, 4> v;  // [1, key, KV head, dim]
-  lacuna::tensor_view<float, 4> out;      // [1, query, query head, dim], written
+template <class T>
+struct basic_attention_tensors {
+  lacuna::tensor_view<T const, 4> q;  // [1, query, query head, dim]
+  lacuna::tensor_view<T const, 4> k;  // [1, key, KV head, dim]
+  lacuna::tensor_view<T const, 4> v;  // [1, key, KV head, dim]
+  lacuna::tensor_view<T, 4> out;      // [1, query, query head, dim], written
 
   std::int64_t queries() const { return q.extent[1]; }
   std::int64_t keys() const { return k.extent[1]; }
@@ -27,6 +28,8 @@ struct attention_tensors {
   int head_size() const { return static_cast<int>(q.extent[3]); }
 };
 
+using attention_tensors = basic_attention_tensors<float>;
+
 /// How much of each square of `cell` queries by `cell` keys a head visits, 0 to 1, row by row.
 struct visited_cells {
   std::int64_t rows;
@@ -34,31 +37,39 @@ struct visited_cells {
   std::vector<float> share;  // [rows, columns] of the cell's causal pairs
 };
 
-/// The model's only door to attention, all of it lacuna's: causal, scaled by 1 / sqrt(head size), fp32.
-class attention {
- public:
-  explicit attention(lacuna::host_executor exec) : exec_(exec) {}
+/// Throws llm::error naming the sizes that attention is built for if `head_size` is not among them.
+void check_head_size(int head_size);
 
-  /// Throws llm::error naming the sizes that are built if `head_size` is not among them.
-  static void check_head_size(int head_size);
+/// A model's only door to attention, all of it lacuna's: causal, scaled by 1 / sqrt(head size). T is the type of queries, keys, values and
+/// output, which lie where Exec's bodies can reach them. Member functions are in attention_calls.hpp.
+template <class Exec, class T>
+class basic_attention {
+ public:
+  using tensors_type = basic_attention_tensors<T>;
+
+  explicit basic_attention(Exec exec) : exec_(exec) {}
 
   /// Each query reads the keys that the pattern keeps.
-  void prefill(pattern_spec const& pattern, attention_tensors const& tensors);
+  void prefill(pattern_spec const& pattern, tensors_type const& tensors);
 
   /// Pairs that the pattern keeps on these tensors.
-  lacuna::pair_count count(pattern_spec const& pattern, attention_tensors const& tensors);
-  visited_cells draw(pattern_spec const& pattern, attention_tensors const& tensors, int head, std::int64_t cell);
+  lacuna::pair_count count(pattern_spec const& pattern, tensors_type const& tensors);
+  visited_cells draw(pattern_spec const& pattern, tensors_type const& tensors, int head, std::int64_t cell);
 
   /// Few queries: each reads all keys up to its own position, split over the threads.
-  void decode(attention_tensors const& tensors);
+  void decode(tensors_type const& tensors);
 
  private:
-  lacuna::workspace<lacuna::host_executor> const& workspace_of(std::size_t bytes);
+  lacuna::workspace<Exec> const& workspace_of(std::size_t bytes);
+  /// Builds the pattern's index alone and hands a copy in host memory to `read`.
   template <class Read>
-  void read_index(pattern_spec const& pattern, attention_tensors const& tensors, Read const& read);
+  void read_index(pattern_spec const& pattern, tensors_type const& tensors, Read const& read);
 
-  lacuna::host_executor exec_;
-  std::optional<lacuna::workspace<lacuna::host_executor>> workspace_;  // grows, and is kept between layers
+  Exec exec_;
+  std::optional<lacuna::workspace<Exec>> workspace_;  // grows, and is kept between layers
 };
+
+using attention = basic_attention<lacuna::host_executor, float>;
+extern template class basic_attention<lacuna::host_executor, float>;
 
 }  // namespace llm

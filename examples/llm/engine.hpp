@@ -30,12 +30,15 @@ struct prefill_result {
   double seconds = 0;        // without the time of comparing and observing
 };
 
-/// A model that has read some tokens. The host's engine is the only one so far; a CUDA one comes as a second class.
+/// A model that has read some tokens.
 class engine {
  public:
   virtual ~engine() = default;
 
   virtual model_config const& config() const = 0;
+
+  /// Whether the first run of a pattern at a length sets up what later ones reuse, and so takes longer.
+  virtual bool needs_warm_up() const { return false; }
 
   /// Forgets all tokens and makes room for `capacity` new ones.
   virtual void reset(std::int64_t capacity) = 0;

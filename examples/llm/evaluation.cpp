@@ -18,18 +18,26 @@ void fold(double& mean, int count, double sample) { mean += (sample - mean) / (c
 
 }  // namespace
 
-evaluation::evaluation(engine& model, tokenizer const& tokens, std::span<token const> text, settings const& chosen,
+evaluation::evaluation(engine& model, tokenizer const& tokens, std::span<token const> text, std::int64_t chunk,
                        progress_function on_progress)
-    : model_(model), tokens_(tokens), text_(text), chosen_(chosen), on_progress_(std::move(on_progress)) {}
+    : model_(model), tokens_(tokens), text_(text), chunk_(chunk), on_progress_(std::move(on_progress)) {}
 
 prefill_request evaluation::request(pattern_spec const& pattern, std::string const& label) const {
-  return {.pattern = pattern, .chunk = chosen_.chunk, .on_progress = [this, label](double done) { on_progress_(label, done); }};
+  return {.pattern = pattern, .chunk = chunk_, .on_progress = [this, label](double done) { on_progress_(label, done); }};
 }
 
-report_row evaluation::read_text(pattern_spec const& pattern, layer_observer const& observe) {
-  auto const length = chosen_.length;
+/// A run that nobody times.
+void evaluation::warm_up(pattern_spec const& pattern, std::span<token const> text) {
+  model_.reset(static_cast<std::int64_t>(text.size()) + timed_tokens);
+  model_.prefill(text, request(pattern, text_of(pattern) + ": warming up"));
+  token const next = model_.next();
+  model_.decode({&next, 1});
+}
+
+report_row evaluation::read_text(pattern_spec const& pattern, std::int64_t length, layer_observer const& observe) {
   auto const scored = std::min(scored_tokens, length - 1);
   auto const text = text_.first(static_cast<std::size_t>(length));
+  if (model_.needs_warm_up()) warm_up(pattern, text);
   auto wanted = request(pattern, text_of(pattern) + ": text");
   wanted.kept_rows = scored + 1;
   wanted.compare = comparison::with_dense;
@@ -37,7 +45,7 @@ report_row evaluation::read_text(pattern_spec const& pattern, layer_observer con
   model_.reset(length + timed_tokens);
   auto const result = model_.prefill(text, wanted);
 
-  report_row row{.pattern = text_of(pattern), .task = std::string(name_of(chosen_.kind)), .length = length};
+  report_row row{.pattern = text_of(pattern), .task = {}, .length = length};
   row.visited_share = result.pairs.share();
   row.output_error = result.output_error;
   row.prefill_seconds = result.seconds;

@@ -4,7 +4,11 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "cuda_engine.hpp"
 #include "error.hpp"
 #include "evaluation.hpp"
 #include "host_engine.hpp"
@@ -37,12 +41,60 @@ void write_file(std::string const& path, std::string const& content) {
   if (!stream.flush()) throw llm::error("cannot write " + path);
 }
 
+/// One row of the table in the making.
+struct trial {
+  llm::pattern_spec pattern;
+  llm::task const* questions;
+  llm::report_row row;
+};
+
 /// As many questions of ten as fit the seconds that are left.
-int affordable_questions(llm::report const& results, double seconds_left) {
+int affordable_questions(std::vector<trial> const& trials, double seconds_left) {
   constexpr double answer_tokens = 10;
   double round = 0;
-  for (auto const& row : results.rows) round += row.prefill_seconds + answer_tokens * row.decode_seconds;
+  for (auto const& [pattern, questions, row] : trials) round += row.prefill_seconds + answer_tokens * row.decode_seconds;
   return std::clamp(static_cast<int>(seconds_left / (1.1 * round)), 0, 10);
+}
+
+/// The tasks of every length, lengths outermost. Refuses lengths without room before the model is loaded.
+std::vector<llm::task> make_tasks(llm::options const& chosen, llm::tokenizer const& tokens, llm::gguf_view const& file,
+                                  std::span<llm::token const> words) {
+  std::vector<llm::task> tasks;
+  for (auto const length : chosen.lengths) {
+    for (auto const kind : chosen.tasks) tasks.emplace_back(kind, tokens, llm::read_chat_format(file), words, length, chosen.seed);
+  }
+  for (auto const& task : tasks) {
+    if (chosen.passkeys != 0) task.make(0, 1);
+  }
+  return tasks;
+}
+
+/// Reads plain text with every pattern at every length: what a trial starts from. The first prefill is observed.
+std::vector<trial> read_texts(llm::options const& chosen, std::vector<llm::task> const& tasks, llm::evaluation& evaluation,
+                              llm::layer_observer observe) {
+  std::vector<trial> trials;
+  auto next_task = tasks.begin();
+  for (auto const length : chosen.lengths) {
+    std::vector<llm::report_row> rows;
+    for (auto const& pattern : chosen.patterns) rows.push_back(evaluation.read_text(pattern, length, std::exchange(observe, nullptr)));
+    for (auto const kind : chosen.tasks) {
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        trials.push_back({.pattern = chosen.patterns[i], .questions = &*next_task, .row = rows[i]});
+        trials.back().row.task = llm::name_of(kind);
+      }
+      ++next_task;
+    }
+  }
+  return trials;
+}
+
+llm::backend backend_of(llm::options const& chosen) {
+  return chosen.where.value_or(llm::why_no_cuda().empty() ? llm::backend::cuda : llm::backend::host);
+}
+
+std::unique_ptr<llm::engine> make_engine(llm::backend where, llm::gguf_view const& file, lacuna::host_executor const& exec) {
+  if (where == llm::backend::cuda) return llm::make_cuda_engine(file, exec);
+  return std::make_unique<llm::host_engine>(file, exec);
 }
 
 int run(llm::options const& chosen) {
@@ -52,32 +104,30 @@ int run(llm::options const& chosen) {
   llm::mapped_file const file(llm::find_model(chosen.model));
   llm::gguf_view const view(file.bytes());
   llm::tokenizer const tokens(view);
-  llm::plain_text const text(chosen.text, tokens, chosen.length);
+  llm::plain_text const text(chosen.text, tokens, *std::max_element(chosen.lengths.begin(), chosen.lengths.end()));
   auto const words = std::span(text.tokens()).subspan(llm::plain_text::skipped_tokens);
-  llm::task const questions(chosen.task, tokens, llm::read_chat_format(view), words, chosen.length, chosen.seed);
-  if (chosen.passkeys != 0) questions.make(0, 1);
+  auto const tasks = make_tasks(chosen, tokens, view, words);
 
   llm::progress bar;
   auto const show = [&](std::string const& label, double done) { bar.show(label, done); };
   show("loading " + chosen.model, 0);
+  auto const where = backend_of(chosen);
   lacuna::host_executor const exec(chosen.threads);
-  llm::host_engine engine(view, exec);
-  llm::evaluation evaluation(engine, tokens, words, {.length = chosen.length, .chunk = chosen.chunk, .kind = chosen.task}, show);
+  auto const engine = make_engine(where, view, exec);
+  llm::evaluation evaluation(*engine, tokens, words, chosen.chunk, show);
   bar.clear();
-  std::printf("%s, %lld tokens of %s\n", engine.config().name.c_str(), static_cast<long long>(chosen.length), text.source().c_str());
+  std::printf("%s on %s, text of %s\n", engine->config().name.c_str(), std::string(name_of(where)).c_str(), text.source().c_str());
 
   llm::picture picture(exec, chosen.patterns);
   llm::layer_observer const draw = [&](int layer, llm::attention_tensors const& tensors) {
-    if (layer == llm::picture::layer_of(engine.config().layers)) picture.draw(layer, tensors);
+    if (layer == llm::picture::layer_of(engine->config().layers)) picture.draw(layer, tensors);
   };
-  llm::report results{.model = chosen.model, .backend = "host", .rows = {}};
-  for (auto const& pattern : chosen.patterns) {
-    bool const is_drawn = chosen.png.has_value() && results.rows.empty();
-    results.rows.push_back(evaluation.read_text(pattern, is_drawn ? draw : nullptr));
-  }
-  int const count = chosen.passkeys.value_or(affordable_questions(results, static_cast<double>(chosen.seconds) - seconds_since(begin)));
-  for (std::size_t i = 0; i < results.rows.size(); ++i) {
-    for (int index = 0; index < count; ++index) evaluation.ask(chosen.patterns[i], questions.make(index, count), results.rows[i]);
+  auto trials = read_texts(chosen, tasks, evaluation, chosen.png ? draw : nullptr);
+  int const count = chosen.passkeys.value_or(affordable_questions(trials, static_cast<double>(chosen.seconds) - seconds_since(begin)));
+  llm::report results{.model = chosen.model, .backend = std::string(name_of(where)), .rows = {}};
+  for (auto& [pattern, questions, row] : trials) {
+    for (int index = 0; index < count; ++index) evaluation.ask(pattern, questions->make(index, count), row);
+    results.rows.push_back(row);
   }
   bar.clear();
   std::printf("%s", llm::table_of(results).c_str());

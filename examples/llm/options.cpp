@@ -4,7 +4,9 @@
 #include <functional>
 #include <map>
 
+#include "cuda_engine.hpp"
 #include "error.hpp"
+#include "split.hpp"
 
 namespace llm {
 namespace {
@@ -22,9 +24,19 @@ std::uint64_t whole_number(std::string_view option, std::string_view text, std::
   return value;
 }
 
-void check_backend(std::string_view name) {
-  if (name == "cuda") throw error("--backend cuda: CUDA engine not built; this program runs on the host");
-  if (name != "host") throw error("--backend is '" + std::string(name) + "', expected host or cuda");
+backend backend_from(std::string_view name) {
+  if (name == "host") return backend::host;
+  if (name != "cuda") throw error("--backend is '" + std::string(name) + "', expected host or cuda");
+  if (auto const reason = why_no_cuda(); !reason.empty()) throw error("--backend cuda: " + reason);
+  return backend::cuda;
+}
+
+/// Reads each item of a comma-separated list.
+template <class Read>
+auto list_of(std::string_view list, Read const& read) {
+  std::vector<decltype(read(list))> items;
+  for (auto const item : split(list, ',')) items.push_back(read(item));
+  return items;
 }
 
 using setter = std::function<void(options&, std::string_view)>;
@@ -35,8 +47,10 @@ std::map<std::string_view, setter> const& setters() {
       {"--model", [](options& o, std::string_view value) { o.model = value; }},
       {"--text", [](options& o, std::string_view value) { o.text = value; }},
       {"--length",
-       [](options& o, std::string_view value) { o.length = static_cast<std::int64_t>(whole_number("--length", value, 16, most)); }},
-      {"--task", [](options& o, std::string_view value) { o.task = task_from(value); }},
+       [](options& o, std::string_view value) {
+         o.lengths = list_of(value, [](auto item) { return static_cast<std::int64_t>(whole_number("--length", item, 16, most)); });
+       }},
+      {"--task", [](options& o, std::string_view value) { o.tasks = list_of(value, task_from); }},
       {"--passkeys",
        [](options& o, std::string_view value) { o.passkeys = static_cast<int>(whole_number("--passkeys", value, 0, 10000)); }},
       {"--seed", [](options& o, std::string_view value) { o.seed = whole_number("--seed", value, 0, ~std::uint64_t{0}); }},
@@ -45,7 +59,7 @@ std::map<std::string_view, setter> const& setters() {
       {"--chunk", [](options& o, std::string_view value) { o.chunk = static_cast<std::int64_t>(whole_number("--chunk", value, 1, most)); }},
       {"--seconds",
        [](options& o, std::string_view value) { o.seconds = static_cast<std::int64_t>(whole_number("--seconds", value, 1, 1 << 20)); }},
-      {"--backend", [](options&, std::string_view value) { check_backend(value); }},
+      {"--backend", [](options& o, std::string_view value) { o.where = backend_from(value); }},
       {"--json", [](options& o, std::string_view value) { o.json = value; }},
       {"--png", [](options& o, std::string_view value) { o.png = value; }},
   };
@@ -77,12 +91,14 @@ options parse_options(std::span<char const* const> arguments) {
   return result;
 }
 
+std::string_view name_of(backend where) { return where == backend::cuda ? "cuda" : "host"; }
+
 std::string_view help_text() {
   return R"(Runs a language model on a long prompt, once for each attention pattern, and compares answers, loss and time.
 
   --model NAME|FILE    smollm2-135m (default), qwen2.5-coder-1.5b, or a GGUF file of architecture llama or qwen2
-  --length N           tokens of the prompt with the begun answer (default 4096)
-  --task NAME          passkey (default), multi_key or kv: what is hidden in the text
+  --length LIST        tokens of the prompt with the begun answer (default 4096)
+  --task LIST          passkey (default), multi_key or kv: what is hidden in the text
   --passkeys N         questions asked, 0 for none (default: as many of 10 as fit --seconds)
   --pattern LIST       comma-separated; of dense, a_shape:SINKS:WINDOW, vertical_slash:VERTICALS:SLASHES, block_sparse:BLOCKS, per_head
                        (odd heads a_shape:64:1024, even heads vertical_slash:500:500); default: six of them
@@ -91,7 +107,7 @@ std::string_view help_text() {
   --chunk N            prefill N tokens at a time through all layers (default: the whole prompt, layer by layer)
   --threads N          default: one per hardware thread
   --seconds N          time for the whole command when --passkeys is not given (default 210)
-  --backend host|cuda  default host
+  --backend host|cuda  default: cuda if it is built and there is a GPU, else host
   --json FILE          writes the table as JSON
   --png FILE           draws heads' kept pattern over their true attention
   --help               this text

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "error.hpp"
+#include "split.hpp"
 
 namespace llm {
 namespace {
@@ -29,16 +30,6 @@ pattern_form const& form_of(pattern_kind kind) {
     if (form.kind == kind) return form;
   }
   throw error("unknown pattern kind");
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    auto const at = text.find(separator);
-    parts.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
 }
 
 std::int32_t parse_amount(std::string_view text, std::int32_t smallest, std::string_view pattern) {

@@ -15,7 +15,9 @@ std::string format(char const* pattern, Values... values) {
 }
 
 std::vector<std::string> cells_of(report_row const& row) {
-  return {row.pattern,
+  return {std::to_string(row.length),
+          row.task,
+          row.pattern,
           row.passkeys == 0 ? "-" : std::to_string(row.right) + " of " + std::to_string(row.passkeys),
           format("%.3f", row.visited_share),
           format("%.4f", row.output_error),
@@ -60,7 +62,7 @@ std::string json_row(report_row const& row) {
 }  // namespace
 
 std::string table_of(report const& results) {
-  std::vector<std::vector<std::string>> lines{{"pattern", "right", "visited", "error", "loss", "prefill s", "token s"}};
+  std::vector<std::vector<std::string>> lines{{"length", "task", "pattern", "right", "visited", "error", "loss", "prefill s", "token s"}};
   for (auto const& row : results.rows) lines.push_back(cells_of(row));
   std::vector<std::size_t> widths(lines[0].size());
   for (auto const& line : lines) {
@@ -70,7 +72,8 @@ std::string table_of(report const& results) {
   for (auto const& line : lines) {
     for (std::size_t i = 0; i < line.size(); ++i) {
       std::string const gap(widths[i] - line[i].size(), ' ');
-      out += i == 0 ? line[i] + gap : "  " + gap + line[i];
+      bool const is_name = i == 1 || i == 2;
+      out.append(i == 0 ? "" : "  ").append(is_name ? line[i] + gap : gap + line[i]);
     }
     out += '\n';
   }

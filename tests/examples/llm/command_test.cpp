@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "cuda_engine.hpp"
 #include "json_reader.hpp"
 #include "tiny_model.hpp"
 
@@ -43,7 +44,9 @@ struct fixture {
   }
   ~fixture() { std::filesystem::remove_all(folder); }
 
-  std::string with_model(std::string const& more) const { return "--model " + model + " --text " + text + " --threads 2 " + more; }
+  std::string with_model(std::string const& more) const {
+    return "--backend host --model " + model + " --text " + text + " --threads 2 " + more;
+  }
 };
 
 void check_refused(std::string const& arguments, std::string const& message) {
@@ -94,12 +97,33 @@ TEST_CASE_FIXTURE(fixture, "what is wrong is named in one line, and nothing is w
   check_refused("--model " + text, "not a GGUF file");
   check_refused("--model " + folder.string(), "not a regular file");
   check_refused("--pattern sparse", "pattern 'sparse' is not known; expected one of dense, a_shape:SINKS:WINDOW");
-  check_refused("--backend cuda", "CUDA engine not built");
+  if (auto const reason = llm::why_no_cuda(); !reason.empty()) check_refused("--backend cuda", reason);
   check_refused(with_model("--length 5000 --json " + json), "has 2000 tokens, but this length needs 6000");
   check_refused(with_model("--length 100 --json " + json), "--length 100 is too short for task passkey");
   check_refused(with_model("--json /no/such/folder/x.json"), "--json '/no/such/folder/x.json': expected a file in an existing folder");
   check_refused(with_model("--text " + (folder / "absent.txt").string()), "cannot read text file");
   CHECK_FALSE(std::filesystem::exists(json));
+}
+
+TEST_CASE_FIXTURE(fixture, "lists of lengths and tasks give a row for each length, task and pattern") {
+  auto const json = folder / "rows.json";
+  auto const result =
+      run(with_model("--length 700,600 --task passkey,multi_key --passkeys 1 --pattern dense,a_shape:4:32 --json " + json.string()));
+  CAPTURE(result.output);
+  REQUIRE(result.code == 0);
+  std::ifstream stream(json);
+  auto const read = json_reader::read(std::string(std::istreambuf_iterator<char>(stream), {}));
+  auto const& rows = read["rows"].items();
+  REQUIRE(rows.size() == 8);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CAPTURE(i);
+    CHECK(rows[i]["length"].number() == (i < 4 ? 700 : 600));
+    CHECK(rows[i]["task"].text() == (i % 4 < 2 ? "passkey" : "multi_key"));
+    CHECK(rows[i]["pattern"].text() == (i % 2 == 0 ? "dense" : "a_shape:4:32"));
+    CHECK(rows[i]["passkeys"].number() == 1);
+  }
+  CHECK(rows[0]["nll"].number() == rows[2]["nll"].number());  // one reading of the text serves all tasks
+  CHECK(rows[0]["nll"].number() != rows[4]["nll"].number());
 }
 
 TEST_CASE("help wins over everything else") {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "cuda_engine.hpp"
 #include "error.hpp"
 
 namespace {
@@ -24,19 +25,32 @@ std::string complaint(std::vector<char const*> const& arguments) {
 TEST_CASE("defaults are smollm2-135m, passkey, 4096 tokens and six patterns") {
   auto const chosen = parse({});
   CHECK(chosen.model == "smollm2-135m");
-  CHECK(chosen.task == llm::task_kind::passkey);
-  CHECK(chosen.length == 4096);
+  CHECK(chosen.tasks == std::vector{llm::task_kind::passkey});
+  CHECK(chosen.lengths == std::vector<std::int64_t>{4096});
+  CHECK_FALSE(chosen.where);
   CHECK_FALSE(chosen.passkeys);
   CHECK(chosen.patterns.size() == 6);
 }
 
 TEST_CASE("values are read after a blank or an equals sign") {
   auto const chosen = parse({"--length", "512", "--task=kv", "--passkeys=0", "--pattern", "dense", "--backend=host", "--chunk", "100"});
-  CHECK(chosen.length == 512);
-  CHECK(chosen.task == llm::task_kind::kv);
+  CHECK(chosen.lengths == std::vector<std::int64_t>{512});
+  CHECK(chosen.tasks == std::vector{llm::task_kind::kv});
+  CHECK(chosen.where == llm::backend::host);
   CHECK(chosen.passkeys == 0);
   CHECK(chosen.patterns.size() == 1);
   CHECK(chosen.chunk == 100);
+}
+
+TEST_CASE("lengths and tasks may be lists") {
+  auto const chosen = parse({"--length=512,16384", "--task", "kv,passkey,multi_key"});
+  CHECK(chosen.lengths == std::vector<std::int64_t>{512, 16384});
+  CHECK(chosen.tasks == std::vector{llm::task_kind::kv, llm::task_kind::passkey, llm::task_kind::multi_key});
+}
+
+TEST_CASE("the CUDA engine is refused with the reason where there is none") {
+  auto const reason = llm::why_no_cuda();
+  CHECK(complaint({"--backend", "cuda"}) == (reason.empty() ? "" : "--backend cuda: " + reason));
 }
 
 TEST_CASE("wrong options are refused by name") {
@@ -49,7 +63,8 @@ TEST_CASE("wrong options are refused by name") {
   CHECK(complaint({"--threads", "0"}) == "--threads is '0', expected a whole number from 1 to 1024");
   CHECK(complaint({"--task", "sum"}) == "--task is 'sum', expected passkey, multi_key or kv");
   CHECK(complaint({"--backend", "tpu"}) == "--backend is 'tpu', expected host or cuda");
-  CHECK(complaint({"--backend", "cuda"}) == "--backend cuda: CUDA engine not built; this program runs on the host");
+  CHECK(complaint({"--length", "512,"}) == "--length is '', expected a whole number from 16 to 16777216");
+  CHECK(complaint({"--task", "kv,sum"}) == "--task is 'sum', expected passkey, multi_key or kv");
   CHECK(complaint({"--seed", "99999999999999999999"}) ==
         "--seed is '99999999999999999999', expected a whole number from 0 to 18446744073709551615");
 }

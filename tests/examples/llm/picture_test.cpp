@@ -81,6 +81,5 @@ TEST_CASE_FIXTURE(fixture, "a picture is a PNG of a row for each sparse pattern 
 }
 
 TEST_CASE("head sizes that are not built are refused with those that are") {
-  CHECK_THROWS_WITH_AS(llm::attention::check_head_size(72), "head size is 72, expected one of those built here: 32, 64, 80, 96, 128",
-                       llm::error);
+  CHECK_THROWS_WITH_AS(llm::check_head_size(72), "head size is 72, expected one of those built here: 32, 64, 80, 96, 128", llm::error);
 }
