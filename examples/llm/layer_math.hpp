@@ -25,10 +25,13 @@ class rope_table {
   /// Turns one head in place.
   void rotate(std::int64_t position, float* head) const;
 
+  std::span<float const> cosines() const { return cosines_.span(); }  // [positions, half]
+  std::span<float const> sines() const { return sines_.span(); }
+
  private:
   int half_ = 0;
   rope_pairs pairs_ = rope_pairs::neighbours;
-  float_buffer cosines_;  // [positions, half]
+  float_buffer cosines_;
   float_buffer sines_;
 };
 

@@ -6,7 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <string_view>
 
+#include "cuda_engine.hpp"
 #include "host_engine.hpp"
 #include "json_reader.hpp"
 #include "mapped_file.hpp"
@@ -19,6 +22,7 @@ constexpr int skipped = 77;
 struct loaded {
   llm::gguf_view view;
   json_value cases;
+  bool is_on_gpu;
 };
 
 loaded* model = nullptr;
@@ -29,7 +33,7 @@ std::string read_file(char const* path) {
 }
 
 /// Reads the reference tokens and returns every row's prediction and loss.
-std::vector<llm::engine::row_result> run_reference(llm::host_engine& engine, std::int64_t chunk) {
+std::vector<llm::engine::row_result> run_reference(llm::engine& engine, std::int64_t chunk) {
   auto const tokens = model->cases["forward"]["tokens"].numbers<llm::token>();
   auto const rows = static_cast<std::int64_t>(tokens.size());
   engine.reset(rows);
@@ -39,26 +43,57 @@ std::vector<llm::engine::row_result> run_reference(llm::host_engine& engine, std
   return engine.score(targets);
 }
 
-llm::host_engine& shared_engine() {
-  static llm::host_engine engine(model->view, lacuna::host_executor(2));
-  return engine;
+llm::engine& shared_engine() {
+  lacuna::host_executor const exec(2);
+  static auto const engine = model->is_on_gpu ? llm::make_cuda_engine(model->view, exec)
+                                              : std::unique_ptr<llm::engine>(std::make_unique<llm::host_engine>(model->view, exec));
+  return *engine;
+}
+
+/// The host computes in fp32 like the reference. The CUDA engine rounds factors of products to bf16: its mean loss may move by the 0.02
+/// that quality figures allow, single losses by what a few logits of 20 moved by 2^-8 do, and a prediction only where two logits are as
+/// good as tied, which their losses tell.
+double single_loss_tolerance(double loss) { return model->is_on_gpu ? 0.25 + 0.02 * loss : 2e-3 * (1 + loss); }
+double mean_loss_tolerance(double loss) { return model->is_on_gpu ? 0.02 : 1e-4 * (1 + loss); }
+constexpr double tied_logits = 0.25;
+
+/// Predicted row by row; on a GPU another token passes if the engine holds it and the expected one for as good as equal.
+void check_predictions(std::vector<llm::engine::row_result> const& rows, std::vector<llm::token> const& next) {
+  std::vector<llm::token> predicted;
+  for (auto const& row : rows) predicted.push_back(row.next);
+  if (!model->is_on_gpu) {
+    CHECK(predicted == next);
+    return;
+  }
+  auto const best = shared_engine().score(predicted);
+  auto const expected = shared_engine().score(next);
+  int others = 0;
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    if (predicted[i] == next[i]) continue;
+    CAPTURE(i);
+    CHECK(expected[i].loss - best[i].loss < tied_logits);
+    ++others;
+  }
+  std::printf("%d of %zu predictions are other tokens as good as tied\n", others, next.size());
+  CHECK(others <= static_cast<int>(next.size() / 20));
 }
 
 void check_against_reference(std::vector<llm::engine::row_result> const& rows) {
   auto const next = model->cases["forward"]["next"].numbers<llm::token>();
   auto const losses = model->cases["forward"]["nll"].numbers<double>();
   REQUIRE(rows.size() == next.size());
+  check_predictions(rows, next);
   double sum = 0;
   double expected_sum = 0;
-  for (std::size_t i = 0; i < next.size(); ++i) {
+  for (std::size_t i = 0; i < losses.size(); ++i) {
     CAPTURE(i);
-    CHECK(rows[i].next == next[i]);
-    if (i == losses.size()) break;
-    CHECK(rows[i].loss == doctest::Approx(losses[i]).epsilon(2e-3));
+    CHECK(std::abs(rows[i].loss - losses[i]) < single_loss_tolerance(losses[i]));
     sum += rows[i].loss;
     expected_sum += losses[i];
   }
-  CHECK(sum / static_cast<double>(losses.size()) == doctest::Approx(expected_sum / static_cast<double>(losses.size())).epsilon(1e-4));
+  auto const count = static_cast<double>(losses.size());
+  std::printf("mean loss %.4f, reference %.4f\n", sum / count, expected_sum / count);
+  CHECK(std::abs(sum - expected_sum) / count < mean_loss_tolerance(expected_sum / count));
 }
 
 }  // namespace
@@ -74,7 +109,7 @@ TEST_CASE("tokenizer gives the reference tokens for awkward strings, and decodin
   }
 }
 
-TEST_CASE("fp32 predictions and losses equal the reference") { check_against_reference(run_reference(shared_engine(), 0)); }
+TEST_CASE("predictions and losses equal the fp32 reference") { check_against_reference(run_reference(shared_engine(), 0)); }
 
 TEST_CASE("prefill in chunks gives the same predictions") { check_against_reference(run_reference(shared_engine(), 100)); }
 
@@ -95,16 +130,21 @@ TEST_CASE("decoding token by token gives the same predictions") {
 }
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    std::fprintf(stderr, "usage: %s MODEL.gguf CASES.json [doctest options]\n", argv[0]);
+  if (argc < 4) {
+    std::fprintf(stderr, "usage: %s MODEL.gguf CASES.json host|cuda [doctest options]\n", argv[0]);
     return 2;
+  }
+  bool const is_on_gpu = std::string_view(argv[3]) == "cuda";
+  if (auto const reason = llm::why_no_cuda(); is_on_gpu && !reason.empty()) {
+    std::printf("skipped: %s\n", reason.c_str());
+    return skipped;
   }
   if (!std::filesystem::exists(argv[1])) {
     std::printf("skipped: no model at %s; examples/llm/fetch_model brings it\n", argv[1]);
     return skipped;
   }
   llm::mapped_file const file(argv[1]);
-  loaded here{llm::gguf_view(file.bytes()), json_reader::read(read_file(argv[2]))};
+  loaded here{llm::gguf_view(file.bytes()), json_reader::read(read_file(argv[2])), is_on_gpu};
   model = &here;
   return doctest::Context(argc, argv).run();
 }
