@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "error.hpp"
 #include "host_engine.hpp"
@@ -22,8 +23,11 @@ struct fixture {
   std::unique_ptr<llm::engine> cuda;
   std::vector<llm::token> tokens;
 
-  explicit fixture(std::string const& architecture = "llama")
-      : bytes(tiny_model{.architecture = architecture}.bytes()), view(bytes), host(view, exec), cuda(llm::make_cuda_engine(view, exec)) {
+  explicit fixture(std::string const& architecture = "llama", std::uint32_t query_heads = 4)
+      : bytes(tiny_model{.architecture = architecture, .query_heads = query_heads}.bytes()),
+        view(bytes),
+        host(view, exec),
+        cuda(llm::make_cuda_engine(view, exec)) {
     for (int i = 0; i < 150; ++i) tokens.push_back((i * 37 + i * i) % 256);
   }
 
@@ -51,9 +55,11 @@ constexpr double bf16_error = 0.05;
 
 }  // namespace
 
-TEST_CASE("losses equal the host's within the error of bf16, both architectures, every pattern") {
-  for (auto const* const architecture : {"llama", "qwen2"}) {
-    fixture here(architecture);
+TEST_CASE("losses equal the host's within the error of bf16: both architectures, head sizes 32 and 64, every pattern") {
+  for (auto const& [architecture, heads] :
+       {std::pair("llama", 4U), std::pair("qwen2", 4U), std::pair("llama", 2U), std::pair("qwen2", 2U)}) {
+    fixture here(architecture, heads);
+    CAPTURE(heads);
     for (auto const& pattern : llm::parse_patterns("dense,a_shape:4:32,vertical_slash:0:4096,block_sparse:64,per_head")) {
       CAPTURE(architecture);
       CAPTURE(llm::text_of(pattern));

@@ -8,11 +8,12 @@
 #include "random.hpp"
 #include "unicode.hpp"
 
-/// A model of random weights, small enough to run under sanitizers: 2 layers, 4:2 heads of 32, 272 tokens.
+/// A model of random weights, small enough to run under sanitizers: 2 layers, 4:2 heads of 32 unless asked for 2:1 of 64, 272 tokens.
 struct tiny_model {
   static constexpr std::uint64_t embedding = 128, q = 128, kv = 64, feed_forward = 96, vocabulary = 272;
   std::string architecture = "llama";
   std::uint32_t layers = 2;
+  std::uint32_t query_heads = 4;
 
   /// Byte tokens, the specials <|im_start|> and <|im_end|>, and a few merges.
   void add_tokenizer(gguf_builder& file) const {
@@ -44,8 +45,8 @@ struct tiny_model {
     file.u32(prefix + "context_length", 64);
     file.u32(prefix + "embedding_length", embedding);
     file.u32(prefix + "feed_forward_length", feed_forward);
-    file.u32(prefix + "attention.head_count", 4);
-    file.u32(prefix + "attention.head_count_kv", 2);
+    file.u32(prefix + "attention.head_count", query_heads);
+    file.u32(prefix + "attention.head_count_kv", query_heads / 2);
     file.f32(prefix + "attention.layer_norm_rms_epsilon", 1e-5F);
     file.f32(prefix + "rope.freq_base", 10000.0F);
   }
