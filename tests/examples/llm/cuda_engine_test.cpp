@@ -23,11 +23,8 @@ struct fixture {
   std::unique_ptr<llm::engine> cuda;
   std::vector<llm::token> tokens;
 
-  explicit fixture(std::string const& architecture = "llama", std::uint32_t query_heads = 4)
-      : bytes(tiny_model{.architecture = architecture, .query_heads = query_heads}.bytes()),
-        view(bytes),
-        host(view, exec),
-        cuda(llm::make_cuda_engine(view, exec)) {
+  explicit fixture(tiny_model const& model = {})
+      : bytes(model.bytes()), view(bytes), host(view, exec), cuda(llm::make_cuda_engine(view, exec)) {
     for (int i = 0; i < 150; ++i) tokens.push_back((i * 37 + i * i) % 256);
   }
 
@@ -56,12 +53,11 @@ constexpr double bf16_error = 0.05;
 }  // namespace
 
 TEST_CASE("losses equal the host's within the error of bf16: both architectures, head sizes 32 and 64, every pattern") {
-  for (auto const& [architecture, heads] :
-       {std::pair("llama", 4U), std::pair("qwen2", 4U), std::pair("llama", 2U), std::pair("qwen2", 2U)}) {
-    fixture here(architecture, heads);
-    CAPTURE(heads);
+  for (auto const& model : {tiny_model{"llama", 2, 4}, tiny_model{"qwen2", 2, 4}, tiny_model{"llama", 2, 2}, tiny_model{"qwen2", 2, 2}}) {
+    fixture here(model);
+    CAPTURE(model.query_heads);
     for (auto const& pattern : llm::parse_patterns("dense,a_shape:4:32,vertical_slash:0:4096,block_sparse:64,per_head")) {
-      CAPTURE(architecture);
+      CAPTURE(model.architecture);
       CAPTURE(llm::text_of(pattern));
       CHECK(relative_difference(here.losses(*here.cuda, {.pattern = pattern}), here.losses(here.host, {.pattern = pattern})) < bf16_error);
     }
