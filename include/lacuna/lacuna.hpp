@@ -12,4 +12,5 @@
 #include <lacuna/pattern/sliding_window.hpp>
 #include <lacuna/pattern/tri_shape.hpp>
 #include <lacuna/pattern/vertical_slash.hpp>
+#include <lacuna/storage/paged.hpp>
 #include <lacuna/version.hpp>

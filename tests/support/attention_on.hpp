@@ -107,7 +107,13 @@ class call_on {
   }
 
   /// Neither waits nor allocates: fit for capture.
-  lacuna::status run() const { return attention_.prefill(at_.exec(), plan_, scratch_, io_, kv_); }
+  lacuna::status run() const { return run_with(kv_); }
+
+  /// With another reader of keys and values.
+  template <class Kv>
+  lacuna::status run_with(Kv const& kv) const {
+    return attention_.prefill(at_.exec(), plan_, scratch_, io_, kv);
+  }
 
   attend_result result() {
     auto const out = at_.get(io_.out.data, rows_ * data_.shape.value_dim);

@@ -6,7 +6,8 @@
 
 namespace lacuna {
 
-/// Which bodies an executor attends with: chosen when planning, launched when running. Every executor has one:
+/// Which bodies an executor attends with: chosen when planning, launched when running. choose<Config, Kv> is told the reader of keys and
+/// values that runs will bring. Every executor has one:
 /// attend_backend<host_executor> is here, the one of cuda_executor comes with lacuna/cuda.cuh, and an executor of one's own may take
 /// portable_backend.
 template <class Exec>
@@ -20,9 +21,9 @@ struct portable_backend {
     return 64;
   }
 
-  template <class Config, class Exec>
-  static body_choice choose(Exec const&, attention_shape const&, index_layout const&, int splits) {
-    return {"attend_row", splits > 1 ? "portable body, parts joined by merge_rows" : "portable body"};
+  template <class Config, class Kv, class Exec>
+  static body_choice choose(Exec const&, body_request const& r) {
+    return {"attend_row", r.splits > 1 ? "portable body, parts joined by merge_rows" : "portable body"};
   }
 
   template <class Config, class Exec, class Args>
@@ -38,10 +39,10 @@ template <>
 struct attend_backend<host_executor> {
   static int static_tile_rows(host_executor const&, attention_shape const&) { return 64; }
 
-  template <class Config>
-  static body_choice choose(host_executor const&, attention_shape const& s, index_layout const& l, int) {
+  template <class Config, class Kv>
+  static body_choice choose(host_executor const&, body_request const& r) {
     char const* const set = host_isa_name(best_host_isa());
-    host_body const kind = host_body_for(s, l.tile_rows, l.heads);
+    host_body const kind = host_body_for(r.shape, r.layout.tile_rows, r.layout.heads);
     bool const few = kind == host_body::stream;
     return {
         detail::concat("host ", few ? "attend_decode" : "attend_tiles", ", ", set),

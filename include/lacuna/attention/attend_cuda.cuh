@@ -18,16 +18,15 @@ struct attend_backend<cuda_executor> {
     return exec.target() == target::sm90a && s.group() == 1 ? 128 : 64;
   }
 
-  template <class Config>
-  static body_choice choose(cuda_executor const& exec, attention_shape const& s, index_layout const& l, int splits) {
-    std::string const why_not = why_not_sm90<Config>(exec, l, splits);
+  template <class Config, class Kv>
+  static body_choice choose(cuda_executor const& exec, body_request const& r) {
+    std::string const why_not = why_not_sm90<Config, Kv>(exec, r);
 #ifdef LACUNA_HAS_SM90A
     if (why_not.empty())
       return {"sm90 attend_prefill", "Hopper, 16-bit elements, head dim 64 or 128, spans only", sm90_prefill,
-              sm90::prefill_workspace_bytes(l, s)};
+              sm90::prefill_workspace_bytes(r.layout, r.shape)};
 #endif
-    static_cast<void>(s);
-    return {splits > 1 ? "attend_row + merge_rows" : "attend_row", detail::concat("portable body: ", why_not), portable};
+    return {r.splits > 1 ? "attend_row + merge_rows" : "attend_row", detail::concat("portable body: ", why_not), portable};
   }
 
   template <class Config, class Args>
@@ -36,7 +35,7 @@ struct attend_backend<cuda_executor> {
 #ifdef LACUNA_HAS_SM90A
     if constexpr (covered<Config>)
       if (plan.body_id() == sm90_prefill) {
-        if constexpr (std::is_same_v<decltype(args.kv), contiguous_kv<typename Args::element>>)
+        if constexpr (contiguous<Config, decltype(args.kv)>)
           return sm90::launch_prefill<Config::key_dim>(exec, args, plan.layout(), workspace);
         else
           return refuse("this plan runs ", plan.body(), ", which reads contiguous keys and values only; another reader came");
@@ -53,17 +52,20 @@ struct attend_backend<cuda_executor> {
   static constexpr bool covered_dims = Config::key_dim == Config::value_dim && (Config::key_dim == 64 || Config::key_dim == 128);
   template <class Config>
   static constexpr bool covered = covered_element<Config>&& covered_dims<Config>;
+  template <class Config, class Kv>
+  static constexpr bool contiguous = std::is_same_v<Kv, contiguous_kv<typename Config::element>>;
 
   /// Empty if the Hopper prefill kernel covers the plan.
-  template <class Config>
-  static std::string why_not_sm90(cuda_executor const& exec, index_layout const& l, int splits) {
+  template <class Config, class Kv>
+  static std::string why_not_sm90(cuda_executor const& exec, body_request const& r) {
     if (exec.target() != target::sm90a) return "no tensor-core body is built for this GPU";
     if (!covered_element<Config>)
       return detail::concat("elements are ", element_name<typename Config::element>, "; the Hopper body takes bf16 and f16");
     if (!covered_dims<Config>)
       return detail::concat("head dims are ", Config::key_dim, " and ", Config::value_dim, "; the Hopper body takes 64 or 128 for both");
-    if (splits > 1) return "decode splits rows; the Hopper body does not";
-    if (l.capacity.columns > 0) return "the index has columns; the Hopper body reads spans";
+    if (!contiguous<Config, Kv>) return "the plan is for another reader of keys and values; the Hopper body takes contiguous ones";
+    if (r.splits > 1) return "decode splits rows; the Hopper body does not";
+    if (r.layout.capacity.columns > 0) return "the index has columns; the Hopper body reads spans";
     return "";
   }
 };

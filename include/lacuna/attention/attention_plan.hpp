@@ -7,11 +7,23 @@
 
 namespace lacuna {
 
+/// Which call a plan is for: many queries whose rows are not split, or few queries over many keys.
+enum class attend_phase { prefill, decode };
+
+/// What a backend chooses a body by, beside the configuration and the type that reads keys and values.
+struct body_request {
+  attention_shape shape;
+  index_layout layout;
+  attend_phase phase = attend_phase::prefill;
+  int splits = 1;  // parts of a row at most
+};
+
 /// The kernel body that a plan runs, and why this one.
 struct body_choice {
   std::string name, reason;
   int id = 0;                       // the backend's own
   std::size_t workspace_bytes = 0;  // that the body needs besides index and parts
+  bool joins_parts = false;         // the body splits rows and joins their parts itself, in its own workspace
 };
 
 /// What a run will do, fixed from capacities: geometry of the index, memory, and the kernel body. Immutable; share it between threads
@@ -22,7 +34,7 @@ class attention_plan {
   index_layout const& layout() const { return layout_; }
   lacuna::target target() const { return target_; }
 
-  /// Most parts a row's keys are split into; 1 for prefill.
+  /// Most parts a row's keys are split into; 1 for prefill and for a body that splits rows itself.
   int splits() const { return splits_; }
 
   /// Bytes of workspace that a run needs, aligned to 256.

@@ -79,15 +79,16 @@ class sparse_attention {
   pattern_type const& pattern() const { return pattern_; }
   attention_options const& options() const { return options_; }
 
-  /// Plan for many queries: rows are not split. Dims of the shape may be left 0. Throws invalid_argument.
-  template <class Exec>
+  /// Plan for many queries: rows are not split. Dims of the shape may be left 0. Kv is the reader of keys and values that runs will bring:
+  /// plan_prefill<paged_kv<bfloat16>>(exec, shape). Throws invalid_argument.
+  template <class Kv = contiguous, class Exec>
   requires Executor<Exec> attention_plan plan_prefill(Exec const& exec, attention_shape shape)
-  const { return make_plan(exec, shape, 1); }
+  const { return make_plan<Kv>(exec, shape, attend_phase::prefill); }
 
   /// Plan for few queries over many keys: each row's keys are split by its own list length and joined in ascending order.
-  template <class Exec>
+  template <class Kv = contiguous, class Exec>
   requires Executor<Exec> attention_plan plan_decode(Exec const& exec, attention_shape shape)
-  const { return make_plan(exec, shape, static_cast<int>(max<index_t>(1, ceil_div(shape.keys, attention_plan::split_keys)))); }
+  const { return make_plan<Kv>(exec, shape, attend_phase::decode); }
 
   /// Chooses keys, then attends over them. [MInference, section 3; any pattern]
   template <class Exec, class Kv = contiguous>
@@ -130,8 +131,9 @@ class sparse_attention {
 
   logit_transform logits() const { return {options_.scale, options_.soft_cap}; }
 
-  template <class Exec>
-  attention_plan make_plan(Exec const& exec, attention_shape shape, int splits) const {
+  template <class Kv, class Exec>
+  attention_plan make_plan(Exec const& exec, attention_shape shape, attend_phase phase) const {
+    static_assert(KvReader<Kv> && std::same_as<typename Kv::element, element>, "Kv must read keys and values of the configuration's element");
     static_assert(requires { sizeof(attend_backend<Exec>); }, "no bodies for this executor: cuda_executor's come with lacuna/cuda.cuh");
     require(shape.key_dim == 0 || shape.key_dim == Config::key_dim, "key_dim is ", shape.key_dim, "; this configuration has ",
             Config::key_dim);
@@ -141,7 +143,7 @@ class sparse_attention {
     check(shape);
     pattern_.check(shape);
     attention_plan p;
-    p.shape_ = shape, p.splits_ = splits, p.target_ = exec.target();
+    p.shape_ = shape, p.target_ = exec.target();
     p.layout_ = {static_cast<int>(shape.batch),
                  traits::lists(pattern_, shape),
                  shape.queries,
@@ -149,12 +151,15 @@ class sparse_attention {
                  traits::granularity,
                  options_.causal,
                  traits::capacity(pattern_, shape)};
-    p.body_ = attend_backend<Exec>::template choose<Config>(exec, shape, p.layout_, splits);
+    index_t const most_parts = phase == attend_phase::prefill ? 1 : ceil_div(shape.keys, attention_plan::split_keys);
+    p.splits_ = static_cast<int>(max<index_t>(1, most_parts));
+    p.body_ = attend_backend<Exec>::template choose<Config, Kv>(exec, body_request{shape, p.layout_, phase, p.splits_});
+    if (p.body_.joins_parts) p.splits_ = 1;
     p.pattern_at_ = index_bytes(p.layout_);
     p.body_at_ = p.pattern_at_ + round_up<std::size_t>(traits::workspace_bytes(pattern_, shape), 256);
     p.parts_at_ = p.body_at_ + round_up<std::size_t>(p.body_.workspace_bytes, 256);
-    index_t const rows = shape.batch * shape.query_heads * shape.queries * splits;
-    p.bytes_ = p.parts_at_ + (splits > 1 ? static_cast<std::size_t>(rows) * (shape.value_dim + 1) * sizeof(float) : 0);
+    index_t const rows = shape.batch * shape.query_heads * shape.queries * p.splits_;
+    p.bytes_ = p.parts_at_ + (p.splits_ > 1 ? static_cast<std::size_t>(rows) * (shape.value_dim + 1) * sizeof(float) : 0);
     return p;
   }
 
@@ -215,13 +220,16 @@ class sparse_attention {
     if (detail::addresses(io.out).overlaps(detail::addresses(io.q))) return refuse("out overlaps q; expected memory of its own");
     if constexpr (requires { kv.check(s, io.lengths, io.out); })
       if (status r = kv.check(s, io.lengths, io.out); !r) return r;
-    if constexpr (std::same_as<Exec, host_executor>) return check_host_offsets(s, io, kv);
+    if constexpr (std::same_as<Exec, host_executor>) return check_host_memory(s, io, kv);
     return {};
   }
 
+  /// Offsets and tables, which only a host executor's caller has in host memory.
   template <class Kv>
-  static status check_host_offsets(attention_shape const& s, io_type const& io, Kv const& kv) {
+  static status check_host_memory(attention_shape const& s, io_type const& io, Kv const& kv) {
     auto const& l = io.lengths;
+    if constexpr (requires { kv.check_contents(s, l); })
+      if (status r = kv.check_contents(s, l); !r) return r;
     if (status r = detail::check_offsets("query_offsets", l.query_offsets, s.batch, s.queries, io.q.extent[1]); !r) return r;
     if constexpr (requires { kv.tokens(); }) return detail::check_offsets("key_offsets", l.key_offsets, s.batch, s.keys, kv.tokens());
     return {};
