@@ -1,4 +1,5 @@
-// Prefill on Hopper through the sparse kernel: checks small shapes against the portable body, then times targets A1, A2 and M1.
+// Prefill on Hopper through the sparse kernel: checks small shapes against the portable body, then times
+// targets A1, A2, M1 and stand-ins for H2, M2 and I2: sm90_prefill [id...], `check` for the first part alone.
 #include <lacuna/cuda.cuh>
 #include <lacuna/kernels/sm90/launch_prefill.cuh>
 #include <lacuna/lacuna.hpp>
@@ -7,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace {
@@ -197,13 +200,8 @@ double a_shape_pairs(double n, double sinks, double window) {
   return causal_pairs(sinks + window) + (n - sinks - window) * (sinks + window);
 }
 
-}  // namespace
-
-int main() {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  cudaStream_t stream;
-  check(cudaStreamCreate(&stream), "stream");
-  lacuna::cuda_executor const exec{stream};
+/// Small and odd shapes against the portable body.
+void compare_all(lacuna::cuda_executor exec) {
   for (auto s : {lacuna::attention_shape{1, 128, 128, 1, 1},
                  {1, 1, 1, 4, 1},
                  {1, 300, 300, 8, 2},
@@ -223,12 +221,24 @@ int main() {
       compare<128>(exec, s, random_blocks{block, 5, 1, 64}, "blocks, list a layer");
       compare<64>(exec, s, random_blocks{block, 2, s.query_heads, 128}, "blocks, tiles of 128");
     }
-  measure<128>(exec, {1, 32768, 32768, 32, 8}, random_blocks{8, 256, 1, 64}, "H2", 0, 5);
-  measure<128>(exec, {1, 131072, 131072, 32, 32}, random_blocks{64, 98, 32, 64}, "M2r", 0, 3);
-  measure<128>(exec, {1, 131072, 131072, 32, 2}, random_blocks{64, 95, 2, 8}, "I2r", 0, 3);
-  measure<128>(exec, {1, 32768, 32768, 32, 8}, lacuna::dense{}, "A1", causal_pairs(32768), 9);
-  measure<128>(exec, {1, 131072, 131072, 32, 8}, lacuna::dense{}, "A2", causal_pairs(131072), 3);
-  measure<128>(exec, {1, 1 << 20, 1 << 20, 32, 32}, lacuna::a_shape{1024, 4096}, "M1", a_shape_pairs(1 << 20, 1024, 4096), 3);
-  measure<128>(exec, {1, 32768, 32768, 28, 4}, lacuna::dense{}, "A1b", causal_pairs(32768), 5);
-  measure<64>(exec, {1, 32768, 32768, 9, 3}, lacuna::dense{}, "A1c", causal_pairs(32768), 5);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  cudaStream_t stream;
+  check(cudaStreamCreate(&stream), "stream");
+  lacuna::cuda_executor const exec{stream};
+  std::set<std::string> const asked{argv + 1, argv + argc};
+  auto const wanted = [&](char const* id) { return asked.empty() || asked.contains(id); };
+  if (wanted("check")) compare_all(exec);
+  if (wanted("H2")) measure<128>(exec, {1, 32768, 32768, 32, 8}, random_blocks{8, 256, 1, 64}, "H2", 0, 5);
+  if (wanted("M2r")) measure<128>(exec, {1, 131072, 131072, 32, 32}, random_blocks{64, 98, 32, 64}, "M2r", 0, 3);
+  if (wanted("I2r")) measure<128>(exec, {1, 131072, 131072, 32, 2}, random_blocks{64, 95, 2, 8}, "I2r", 0, 3);
+  if (wanted("A1")) measure<128>(exec, {1, 32768, 32768, 32, 8}, lacuna::dense{}, "A1", causal_pairs(32768), 9);
+  if (wanted("A2")) measure<128>(exec, {1, 131072, 131072, 32, 8}, lacuna::dense{}, "A2", causal_pairs(131072), 3);
+  if (wanted("M1")) measure<128>(exec, {1, 1 << 20, 1 << 20, 32, 32}, lacuna::a_shape{1024, 4096}, "M1", a_shape_pairs(1 << 20, 1024, 4096), 3);
+  if (wanted("A1b")) measure<128>(exec, {1, 32768, 32768, 28, 4}, lacuna::dense{}, "A1b", causal_pairs(32768), 5);
+  if (wanted("A1c")) measure<64>(exec, {1, 32768, 32768, 9, 3}, lacuna::dense{}, "A1c", causal_pairs(32768), 5);
 }

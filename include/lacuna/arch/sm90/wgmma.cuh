@@ -8,10 +8,19 @@ namespace lacuna::sm90 {
 
 /// Where wgmma finds an operand in shared memory under the 128-byte swizzle: rows of 64 elements (128 bytes), 8 rows together, such groups
 /// `group_bytes` apart. For an operand whose reduction runs along the rows (V), `panel_bytes` is the distance to the next 64 columns.
-__device__ inline std::uint64_t operand(void const* start, std::uint32_t group_bytes, std::uint32_t panel_bytes) {
-  constexpr std::uint64_t swizzle_128 = 1;
-  return (shared_address(start) & 0x3ffffu) >> 4 | std::uint64_t{panel_bytes >> 4} << 16 | std::uint64_t{group_bytes >> 4} << 32 | swizzle_128 << 62;
-}
+struct operand {
+  std::uint32_t low, high;
+
+  /// Every thread of the warp names the same place, and the shuffle tells the compiler so: it then counts on in uniform registers.
+  __device__ static operand at(void const* start, std::uint32_t group_bytes, std::uint32_t panel_bytes) {
+    constexpr std::uint32_t swizzle_128 = 1;
+    std::uint32_t const low = (shared_address(start) & 0x3ffffu) >> 4 | panel_bytes >> 4 << 16;
+    return {__shfl_sync(0xffffffffu, low, 0), group_bytes >> 4 | swizzle_128 << 30};
+  }
+  /// The same operand `bytes` further on; a multiple of 16, within the block's shared memory.
+  __device__ operand further(std::uint32_t bytes) const { return {low + (bytes >> 4), high}; }
+  __device__ std::uint64_t word() const { return std::uint64_t{high} << 32 | low; }
+};
 
 __device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -30,7 +39,8 @@ __device__ void keep_in_registers(float (&d)[N]) {
 
 /// d (64 x N, fp32) = or += a b for one step of 16 along the reduction. Both operands in shared memory with the reduction contiguous.
 template <class T, int N>
-__device__ void multiply(float (&d)[N / 2], std::uint64_t a, std::uint64_t b, int accumulate) {
+__device__ void multiply(float (&d)[N / 2], operand a_at, operand b_at, int accumulate) {
+  std::uint64_t const a = a_at.word(), b = b_at.word();
   if constexpr (N == 64 && std::is_same_v<T, bfloat16>)
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
@@ -95,7 +105,8 @@ __device__ void multiply(float (&d)[N / 2], std::uint64_t a, std::uint64_t b, in
 
 /// d (64 x N, fp32) += a b for one step of 16 along the reduction: a in registers, b in shared memory with the reduction along its rows.
 template <class T, int N>
-__device__ void multiply(float (&d)[N / 2], std::uint32_t const* a, std::uint64_t b) {
+__device__ void multiply(float (&d)[N / 2], std::uint32_t const* a, operand b_at) {
+  std::uint64_t const b = b_at.word();
   if constexpr (N == 64 && std::is_same_v<T, bfloat16>)
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"

@@ -6,6 +6,8 @@
 #include <lacuna/kernels/sm90/key_tiles.cuh>
 #include <lacuna/kernels/sm90/softmax_rows.cuh>
 
+#include <bit>
+
 namespace lacuna::sm90 {
 
 /// Attention of 128 query rows at a time over their lists' keys, on Hopper: a producer warp brings tiles of 128 keys through the copy
@@ -22,8 +24,9 @@ template <class Args, int Dim, int SegmentKeys = 64>
 struct attend_prefill {
   using element = typename Args::element;
   using tile = key_tile<SegmentKeys>;
+  using segment_type = typename segment_walk<SegmentKeys>::segment;
   static constexpr int rows = 128, half = 64, keys = tile::keys, panels = Dim / 64, stages = 2, tile_slots = 2 * stages;
-  static constexpr int max_team_size = 384, consumer_warps = 8;
+  static constexpr int max_team_size = 384, consumers = 256;
   static constexpr int producer_registers = 40, consumer_registers = 232;
   static constexpr std::uint32_t panel_bytes = keys * 64 * sizeof(element), tile_bytes = panels * panel_bytes;
   static constexpr bool chunked = SegmentKeys == 8;  // both panels of 8 keys side by side
@@ -65,7 +68,8 @@ struct attend_prefill {
   LACUNA_HD void operator()(Team& team, index_t) const {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     auto& s = *reinterpret_cast<shared*>(team.scratch());
-    int const warpgroup = threadIdx.x / 128;
+    int warpgroup = threadIdx.x / 128;
+    asm volatile("" : "+r"(warpgroup));  // kept in a register rather than computed anew at every use
     if (threadIdx.x == 0) init(s);
     __syncthreads();
     if (warpgroup == 0) {
@@ -82,17 +86,20 @@ struct attend_prefill {
 
 #ifdef __CUDACC__
  private:
-  /// Where a warp is in the rings.
+  /// Number of a tile among those of this block: where it is in the rings.
   struct place {
-    ring<stages> at;
-    ring<tile_slots> slot;
-    __device__ void advance() { at.advance(), slot.advance(); }
+    static_assert(std::has_single_bit(unsigned{stages}), "the count wraps around");
+    std::uint32_t tile = 0;
+    __device__ int stage() const { return tile % stages; }
+    __device__ int slot() const { return tile % tile_slots; }
+    __device__ std::uint32_t parity() const { return tile / stages % 2; }
+    __device__ place next() const { return {tile + 1}; }
   };
 
   __device__ static void init(shared& s) {
-    s.q_full.init(1), s.q_empty.init(consumer_warps), s.task_full.init(1), s.task_empty.init(consumer_warps * 32);
+    s.q_full.init(1), s.q_empty.init(consumers), s.task_full.init(1), s.task_empty.init(consumers);
     for (int i = 0; i < stages; ++i)
-      s.k_full[i].init(1), s.k_empty[i].init(consumer_warps), s.v_full[i].init(1), s.v_empty[i].init(consumer_warps);
+      s.k_full[i].init(1), s.k_empty[i].init(consumers), s.v_full[i].init(1), s.v_empty[i].init(consumers);
     fence_barrier_init();
   }
 
@@ -155,7 +162,7 @@ struct attend_prefill {
       parity ^= 1;
       head_rule const rule = args.index.rules[args.index.head_at(t.b, list)];
       half_rows const rows_of[2] = {rows_of_half(t, 0), rows_of_half(t, 1)};
-      for (; !walk.done(); here.advance()) bring(s, here, walk, t, rule, rows_of);
+      while (!walk.done()) bring_batch(s, here, walk, t, rule, rows_of);
     }
     announce(s, no_task, parity);
   }
@@ -183,20 +190,26 @@ struct attend_prefill {
     return v.extent[0] == 1 || v.stride[0] == 0 ? 0 : static_cast<int>(b);  // packed sequences share one batch entry
   }
 
-  __device__ void bring(shared& s, place const& here, segment_walk<SegmentKeys>& walk, task const& t, head_rule const& rule,
-                        half_rows const (&rows_of)[2]) const {
-    auto segment = walk.next(tile::segments);
+  /// The next tiles of the walk, a lane a segment: what consumers must know of them is worked out for the whole warp's segments at once,
+  /// because one tile at a time takes as long as the tile's products.
+  __device__ void bring_batch(shared& s, place& here, segment_walk<SegmentKeys>& walk, task const& t, head_rule const& rule,
+                              half_rows const (&rows_of)[2]) const {
+    auto [segment, count] = walk.next();
     segment.valid = read_keys(segment, t, rows_of);
-    s.k_empty[here.at.stage].wait(here.at.parity ^ 1);
-    describe(s.tiles[here.slot.stage], segment, walk.done(), t, rule, rows_of);
-    int const kv_head = args.shape.kv_head(t.head);
-    load(s.k[here.at.stage], s.k_full[here.at.stage], k_map, segment.begin, t, kv_head, args.kv.keys);
-    s.v_empty[here.at.stage].wait(here.at.parity ^ 1);
-    load(s.v[here.at.stage], s.v_full[here.at.stage], v_map, segment.begin, t, kv_head, args.kv.values);
+    segment_votes const votes = vote(segment, t, rule, rows_of);
+    int const kv_head = args.shape.kv_head(t.head), tiles = ceil_div(count, tile::segments);
+    for (int i = 0; i < tiles; ++i, here = here.next()) {
+      int const mine = static_cast<int>(threadIdx.x) - i * tile::segments;  // segment of the tile, if it is one
+      s.k_empty[here.stage()].wait(here.parity() ^ 1);
+      describe(s.tiles[here.slot()], mine, segment, votes.template flags<tile::segments>(i, walk.done() && i + 1 == tiles));
+      load(s.k[here.stage()], s.k_full[here.stage()], k_map, mine, segment.begin, t, kv_head, args.kv.keys);
+      s.v_empty[here.stage()].wait(here.parity() ^ 1);
+      load(s.v[here.stage()], s.v_full[here.stage()], v_map, mine, segment.begin, t, kv_head, args.kv.values);
+    }
   }
 
   /// Keys of a segment that some row reads, from its first on: none past the position of the last member that there is.
-  __device__ std::int32_t read_keys(typename segment_walk<SegmentKeys>::segment const& g, task const& t, half_rows const (&rows_of)[2]) const {
+  __device__ std::int32_t read_keys(segment_type const& g, task const& t, half_rows const (&rows_of)[2]) const {
     if (g.members == ~std::uint64_t{0}) return g.valid;
     std::uint64_t const here = g.members & (rows_of[0].members | rows_of[1].members);
     if (here == 0) return 0;
@@ -205,37 +218,38 @@ struct attend_prefill {
     return clamp<std::int32_t>(t.position + token + 1 - g.begin, 0, g.valid);
   }
 
-  /// Writes what the consumers must know about a tile; a lane a segment.
-  __device__ void describe(tile& now, typename segment_walk<SegmentKeys>::segment const& mine, bool last, task const& t,
-                           head_rule const& rule, half_rows const (&rows_of)[2]) const {
-    int const lane = threadIdx.x;
-    bool const here = lane < tile::segments;
+  __device__ segment_votes vote(segment_type const& mine, task const& t, head_rule const& rule, half_rows const (&rows_of)[2]) const {
     std::int32_t const end = mine.begin + mine.valid;
-    if (here) now.begin[lane] = mine.begin, now.valid[lane] = static_cast<std::uint8_t>(mine.valid), now.members[lane] = mine.members;
-    tile_flags flags{__any_sync(0xffffffffu, here && mine.valid < SegmentKeys) != 0, last};
+    segment_votes votes;
+    votes.partial = __ballot_sync(0xffffffffu, mine.valid < SegmentKeys);
     for (int h = 0; h < 2; ++h) {
       half_rows const& r = rows_of[h];
-      bool const read = here && mine.valid > 0 && (mine.members & r.members) != 0 && (!args.index.causal || mine.begin <= r.last);
-      bool mask = here && (mine.valid < SegmentKeys || (mine.members & r.members) != r.members || (args.index.causal && end > r.first + 1));
-      if (here && !mask)
-        for (int head = t.head; head < t.head + group && !mask; ++head)
-          mask = !args.mask.sees_all(rule, head, r.first, r.last, mine.begin, end);
-      flags.half(h, !__any_sync(0xffffffffu, read), __any_sync(0xffffffffu, mask));
+      bool const read = mine.valid > 0 && (mine.members & r.members) != 0 && (!args.index.causal || mine.begin <= r.last);
+      bool mask = mine.valid < SegmentKeys || (mine.members & r.members) != r.members || (args.index.causal && end > r.first + 1);
+      for (int head = t.head; head < t.head + group && !mask; ++head)
+        mask = !args.mask.sees_all(rule, head, r.first, r.last, mine.begin, end);
+      votes.read[h] = __ballot_sync(0xffffffffu, read), votes.masked[h] = __ballot_sync(0xffffffffu, mask);
     }
-    if (lane == 0) now.flags = flags;
+    return votes;
+  }
+
+  /// Segment `mine` of a tile, a lane each; no segment outside [0, segments).
+  __device__ static void describe(tile& now, int mine, segment_type const& segment, tile_flags flags) {
+    if (0 <= mine && mine < tile::segments)
+      now.begin[mine] = segment.begin, now.valid[mine] = static_cast<std::uint8_t>(segment.valid), now.members[mine] = segment.members;
+    if (mine == 0) now.flags = flags;
     __syncwarp();
   }
 
   /// Each lane brings its segment.
   template <class View>
-  __device__ void load(element* to, mbarrier& full, tensor_map const& map, std::int32_t begin, task const& t, int kv_head,
+  __device__ void load(element* to, mbarrier& full, tensor_map const& map, int mine, std::int32_t begin, task const& t, int kv_head,
                        View const& view) const {
-    int const lane = threadIdx.x;
-    if (lane == 0) full.expect(tile_bytes);
+    if (mine == 0) full.expect(tile_bytes);
     __syncwarp();
-    if (lane >= tile::segments) return;
+    if (mine < 0 || mine >= tile::segments) return;
     for (int p = 0; p < panels; p += box_panels)
-      map.load(to + (p * panel_stride + lane * (SegmentKeys / 8) * group_stride) / sizeof(element), full, kv_head,
+      map.load(to + (p * panel_stride + mine * (SegmentKeys / 8) * group_stride) / sizeof(element), full, kv_head,
                static_cast<int>(t.s.first_key + begin), p, batch_of(t.b, view));
   }
 
@@ -261,7 +275,7 @@ struct attend_prefill {
       s.q_full.wait(parity);
       parity ^= 1;
       if (number >= 0) attend(s, here, task_at(number), a, warpgroup);
-      release(s.q_empty);
+      s.q_empty.arrive();
       store(task_again(number < 0 ? ~number : number), a, warpgroup);
     }
     if (warpgroup == 0) bar_sync(turn_of(0), 256);
@@ -270,11 +284,6 @@ struct attend_prefill {
   __device__ static int turn_of(int warpgroup) { return 1 + warpgroup; }
   __device__ static void take_turn(int warpgroup) { bar_sync(turn_of(warpgroup), 256); }
   __device__ static void pass_turn(int warpgroup) { bar_arrive(turn_of(1 - warpgroup), 256); }
-  __device__ static void release(mbarrier& empty) {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) empty.arrive();
-  }
-
   /// All tiles of a task. Between tiles the values of the last one are still to be multiplied: they go along with the next one's keys.
   __device__ void attend(shared& s, place& here, task const& t, accumulator& a, int warpgroup) const {
     row_pair const mine = rows_of(t, warpgroup);
@@ -282,106 +291,118 @@ struct attend_prefill {
     tile_flags flags;
     bool more = seek(s, here, flags, warpgroup);
     while (more) {
+      operand const q = queries_at(s, warpgroup), k = keys_at(s, here);
       take_turn(warpgroup);
       wgmma_fence();
-      multiply_keys(s, here.at.stage, logits, warpgroup);
+      multiply_keys(logits, q, k);
       pass_turn(warpgroup);
       wgmma_wait<0>();
       keep_in_registers(logits);
+      s.k_empty[here.stage()].arrive();
       rescale(a.out, weigh(s, here, flags, a, logits, mine, warpgroup));
       pack(a.weights, logits);
       more = follow(s, here, flags, a, logits, mine, warpgroup);
     }
   }
 
-  /// Tiles as long as they come without a gap; then the values of the last. False at the task's end.
+  /// Tiles as long as they come without a gap; then the values of the last. False at the task's end. The softmax of a tile may run beside
+  /// the products with the values before it.
   __device__ bool follow(shared& s, place& here, tile_flags& flags, accumulator& a, float (&logits)[keys / 2], row_pair const& mine,
                          int warpgroup) const {
-    while (!flags.last()) {
-      place const before = here;
-      bool const partial = flags.partial();
-      here.advance();
-      s.k_full[here.at.stage].wait(here.at.parity);
-      flags = s.tiles[here.slot.stage].flags;
-      if (flags.skipped(warpgroup)) {
-        multiply_last(s, before, partial, a, warpgroup);
-        return seek(s, here, flags, warpgroup);
-      }
+    tile_flags coming = flags_of_next(s, here, flags);
+    while (!flags.last() && !coming.skipped(warpgroup)) {
+      place const next = here.next();
+      if (flags.partial()) clear_tails(s, here, warpgroup);
+      operand const q = queries_at(s, warpgroup), k = keys_at(s, next), v = values_at(s, here);
       take_turn(warpgroup);
       wgmma_fence();
-      multiply_keys(s, here.at.stage, logits, warpgroup);
-      s.v_full[before.at.stage].wait(before.at.parity);
-      if (partial) clear_tails(s, before, warpgroup);
-      multiply_values(s, before.at.stage, a);
+      multiply_keys(logits, q, k);
+      multiply_values(a, v);
       pass_turn(warpgroup);
       wgmma_wait<1>();
       keep_in_registers(logits);
-      auto const keep = weigh(s, here, flags, a, logits, mine, warpgroup);
+      s.k_empty[next.stage()].arrive();
+      row_factors const keep = weigh(s, next, coming, a, logits, mine, warpgroup);
+      int const done = here.stage();
+      here = next, flags = coming;
+      coming = flags_of_next(s, here, flags);
       wgmma_wait<0>();
       keep_in_registers(a.out);
-      release(s.v_empty[before.at.stage]);
+      s.v_empty[done].arrive();
       rescale(a.out, keep);
       pack(a.weights, logits);
     }
-    multiply_last(s, here, flags.partial(), a, warpgroup);
-    here.advance();
-    return false;
+    multiply_last(s, here, flags, a, warpgroup);
+    here = here.next();
+    if (flags.last()) return false;
+    flags = coming;
+    return seek(s, here, flags, warpgroup);
   }
 
-  __device__ void multiply_last(shared& s, place const& at, bool partial, accumulator& a, int warpgroup) const {
-    s.v_full[at.at.stage].wait(at.at.parity);
-    if (partial) clear_tails(s, at, warpgroup);
+  /// Waits for a tile's values and for the keys of the next, if there is one, whose flags it returns.
+  __device__ static tile_flags flags_of_next(shared& s, place const& here, tile_flags flags) {
+    s.v_full[here.stage()].wait(here.parity());
+    if (flags.last()) return flags;
+    place const next = here.next();
+    s.k_full[next.stage()].wait(next.parity());
+    return s.tiles[next.slot()].flags;
+  }
+
+  __device__ void multiply_last(shared& s, place const& at, tile_flags flags, accumulator& a, int warpgroup) const {
+    if (flags.partial()) clear_tails(s, at, warpgroup);
+    operand const v = values_at(s, at);
     wgmma_fence();
-    multiply_values(s, at.at.stage, a);
+    multiply_values(a, v);
     wgmma_wait<0>();
     keep_in_registers(a.out);
-    release(s.v_empty[at.at.stage]);
+    s.v_empty[at.stage()].arrive();
   }
 
   /// Moves to the next tile that holds something for this half; false, past the task's tiles, if none does.
   __device__ bool seek(shared& s, place& here, tile_flags& flags, int warpgroup) const {
     for (;;) {
-      s.k_full[here.at.stage].wait(here.at.parity);
-      flags = s.tiles[here.slot.stage].flags;
+      s.k_full[here.stage()].wait(here.parity());
+      flags = s.tiles[here.slot()].flags;
       if (!flags.skipped(warpgroup)) return true;
       take_turn(warpgroup);
       pass_turn(warpgroup);
-      release(s.k_empty[here.at.stage]);
-      s.v_full[here.at.stage].wait(here.at.parity);
-      release(s.v_empty[here.at.stage]);
-      here.advance();
+      s.k_empty[here.stage()].arrive();
+      s.v_full[here.stage()].wait(here.parity());
+      s.v_empty[here.stage()].arrive();
+      here = here.next();
       if (flags.last()) return false;
     }
   }
 
+  __device__ static operand queries_at(shared& s, int warpgroup) { return operand::at(s.q[0] + warpgroup * half * 64, 1024, 0); }
+  __device__ static operand keys_at(shared& s, place const& at) { return operand::at(s.k[at.stage()], group_stride, 0); }
+  __device__ static operand values_at(shared& s, place const& at) { return operand::at(s.v[at.stage()], group_stride, panel_stride); }
+
   /// logits = Q K^T for this warpgroup's 64 rows.
-  __device__ static void multiply_keys(shared& s, int stage, float (&logits)[keys / 2], int warpgroup) {
+  __device__ static void multiply_keys(float (&logits)[keys / 2], operand const& q, operand const& k) {
 #pragma unroll
     for (int step = 0; step < Dim / 16; ++step) {
-      int const panel = step / 4, column = step % 4 * 16;
-      multiply<element, keys>(logits, operand(s.q[panel] + warpgroup * half * 64 + column, 1024, 0),
-                              operand(s.k[stage] + panel * panel_stride / sizeof(element) + column, group_stride, 0), step > 0);
+      std::uint32_t const panel = step / 4, column_bytes = step % 4 * 32;
+      multiply<element, keys>(logits, q.further(panel * rows * 128 + column_bytes), k.further(panel * panel_stride + column_bytes), step > 0);
     }
     wgmma_commit();
   }
 
   /// out += weights V.
-  __device__ static void multiply_values(shared& s, int stage, accumulator& a) {
+  __device__ static void multiply_values(accumulator& a, operand const& v) {
 #pragma unroll
-    for (int step = 0; step < keys / 16; ++step)
-      multiply<element, Dim>(a.out, a.weights + step * 4,
-                             operand(s.v[stage] + step * 2 * group_stride / sizeof(element), group_stride, panel_stride));
+    for (int step = 0; step < keys / 16; ++step) multiply<element, Dim>(a.out, a.weights + step * 4, v.further(step * 2 * group_stride));
     wgmma_commit();
   }
 
   /// V rows that nobody reads hold other tokens' data: zero them, since 0 * NaN is NaN. Both warpgroups write the zeros.
   __device__ static void clear_tails(shared& s, place const& at, int warpgroup) {
-    tile const& now = s.tiles[at.slot.stage];
+    tile const& now = s.tiles[at.slot()];
     for (int row = threadIdx.x % 128 / 8; row < keys; row += 16) {
       int const segment = row / SegmentKeys;
       if (row % SegmentKeys < now.valid[segment]) continue;
       for (int p = 0; p < panels; ++p) {
-        auto* const start = reinterpret_cast<std::byte*>(s.v[at.at.stage]) + row / 8 * group_stride + p * panel_stride + row % 8 * 128;
+        auto* const start = reinterpret_cast<std::byte*>(s.v[at.stage()]) + row / 8 * group_stride + p * panel_stride + row % 8 * 128;
         reinterpret_cast<uint4*>(start)[threadIdx.x % 8] = uint4{0, 0, 0, 0};
       }
     }
@@ -401,12 +422,11 @@ struct attend_prefill {
     return p;
   }
 
-  /// Masks the tile, lets its keys go and turns logits into weights.
+  /// Masks the tile and turns logits into weights.
   __device__ row_factors weigh(shared& s, place const& here, tile_flags flags, accumulator& a, float (&logits)[keys / 2],
                                row_pair const& mine, int warpgroup) const {
     if (args.logits.soft_cap > 0) cap(logits, args.logits);
-    if (flags.masked(warpgroup)) mask(logits, s.tiles[here.slot.stage], mine);
-    release(s.k_empty[here.at.stage]);
+    if (flags.masked(warpgroup)) mask(logits, s.tiles[here.slot()], mine);
     return a.rows.absorb(logits, logit_scale::of(args.logits));
   }
 
@@ -423,7 +443,9 @@ struct attend_prefill {
     }
   }
 
+  /// Most tiles of a long row do not raise its maximum.
   __device__ static void rescale(float (&out)[Dim / 2], row_factors const& keep) {
+    if (!__any_sync(0xffffffffu, keep.row[0] != 1 || keep.row[1] != 1)) return;
 #pragma unroll
     for (int i = 0; i < Dim / 2; ++i) out[i] *= keep.row[i / 2 % 2];
   }

@@ -29,6 +29,22 @@ struct key_tile {
   tile_flags flags;
 };
 
+/// What holds of a warp's 32 segments, a bit each, for both halves of the rows.
+struct segment_votes {
+  std::uint32_t partial;    // has keys that nobody reads
+  std::uint32_t read[2];    // some row of the half reads it
+  std::uint32_t masked[2];  // some row of the half must not see some key
+
+  /// Of the tile of segments [i * Segments, (i + 1) * Segments).
+  template <int Segments>
+  __device__ tile_flags flags(int i, bool last) const {
+    std::uint32_t const here = ((1u << Segments) - 1) << i * Segments;
+    tile_flags f{(partial & here) != 0, last};
+    for (int h = 0; h < 2; ++h) f.half(h, !(read[h] & here), (masked[h] & here) != 0);
+    return f;
+  }
+};
+
 /// The rows of one half of a query tile: where they stand, and which members of the list they are.
 struct half_rows {
   std::int32_t first, last;  // positions; none if last < first
@@ -59,20 +75,24 @@ class segment_walk {
     std::uint64_t members = 0;
   };
 
-  /// Lane i < count gets the i-th of the next segments; where the list ends, an empty one that repeats the keys before.
-  __device__ segment next(int count) {
+  struct batch {
     segment mine;
-    int filled = 0;
-    while (filled < count && !done()) {
-      int const take = min(count - filled, total_ - taken_);
-      segment const found = at(taken_ + lane_ - filled);
-      if (lane_ >= filled && lane_ < filled + take) mine = found;
-      filled += take, taken_ += take;
+    int count;
+  };
+
+  /// Lane i < count gets the i-th of the next 32 segments or fewer; past the list's end, an empty one that repeats the keys before.
+  __device__ batch next() {
+    batch b{{}, 0};
+    while (b.count < 32 && !done()) {
+      int const take = min(32 - b.count, total_ - taken_);
+      segment const found = at(taken_ + lane_ - b.count);
+      if (lane_ >= b.count && lane_ < b.count + take) b.mine = found;
+      b.count += take, taken_ += take;
       if (done()) refill();
     }
-    std::int32_t const before = __shfl_sync(0xffffffffu, mine.begin, max(filled - 1, 0));
-    if (lane_ >= filled) mine.begin = before;
-    return mine;
+    std::int32_t const before = __shfl_sync(0xffffffffu, b.mine.begin, max(b.count - 1, 0));
+    if (lane_ >= b.count) b.mine.begin = before;
+    return b;
   }
 
  private:

@@ -45,24 +45,28 @@ class softmax_rows {
   /// Turns logits into weights exp(logit - max) and returns what everything accumulated before must be multiplied by.
   template <int N>
   __device__ row_factors absorb(float (&logits)[N], logit_scale const& scale) {
-    float peak[2] = {max_[0], max_[1]};
+    float peak[2][4];  // four chains a row: each step waits for the one before
 #pragma unroll
-    for (int i = 0; i < N; ++i) peak[i / 2 % 2] = fmaxf(peak[i / 2 % 2], logits[i]);
+    for (int i = 0; i < 8; ++i) peak[i % 2][i / 2] = fmaxf(logits[i / 2 * 4 + i % 2 * 2], logits[i / 2 * 4 + i % 2 * 2 + 1]);
+#pragma unroll
+    for (int i = 16; i < N; i += 2) peak[i / 2 % 2][i / 4 % 4] = fmaxf(peak[i / 2 % 2][i / 4 % 4], fmaxf(logits[i], logits[i + 1]));
     row_factors keep;
     float offset[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      peak[r] = fmaxf(peak[r], __shfl_xor_sync(0xffffffffu, peak[r], 1));
-      peak[r] = fmaxf(peak[r], __shfl_xor_sync(0xffffffffu, peak[r], 2));
-      offset[r] = peak[r] == -infinity ? 0 : peak[r] * scale.log2;
+      float top = fmaxf(fmaxf(fmaxf(peak[r][0], peak[r][1]), fmaxf(peak[r][2], peak[r][3])), max_[r]);
+      top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+      top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+      offset[r] = top == -infinity ? 0 : top * scale.log2;
       keep.row[r] = exp2_fast(max_[r] * scale.log2 - offset[r]);
-      max_[r] = peak[r];
+      max_[r] = top;
       sum_[r] *= keep.row[r];
     }
+    constexpr int lag = 8;  // an exponential takes longer than the additions and instructions between two of them
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      logits[i] = exp2_fast(fmaf(logits[i], scale.log2, -offset[i / 2 % 2]));
-      sum_[i / 2 % 2] += logits[i];
+    for (int i = 0; i < N + lag; ++i) {
+      if (i < N) logits[i] = exp2_fast(fmaf(logits[i], scale.log2, -offset[i / 2 % 2]));
+      if (i >= lag) sum_[(i - lag) / 2 % 2] += logits[i - lag];
     }
     return keep;
   }
