@@ -9,8 +9,10 @@
 #include <lacuna/pattern/break_even.hpp>
 #include <lacuna/pattern/dense.hpp>
 #include <lacuna/pattern/per_head.hpp>
+#include <lacuna/pattern/pruned.hpp>
 #include <lacuna/pattern/sliding_window.hpp>
 #include <lacuna/pattern/tri_shape.hpp>
 #include <lacuna/pattern/vertical_slash.hpp>
+#include <lacuna/rope/rope_frequencies.hpp>
 #include <lacuna/storage/paged.hpp>
 #include <lacuna/version.hpp>
