@@ -4,11 +4,13 @@
 #include <lacuna/arch/sm90/wgmma.cuh>
 #include <lacuna/kernels/attend_args.hpp>
 #include <lacuna/kernels/sm90/key_tiles.cuh>
-#include <lacuna/kernels/sm90/softmax_rows.cuh>
+#include <lacuna/kernels/tiles/softmax_rows.cuh>
 
 #include <bit>
 
 namespace lacuna::sm90 {
+
+using tiles::cap, tiles::logit_scale, tiles::row_factors, tiles::row_pair, tiles::row_result, tiles::softmax_rows, sm80::pack_pair;
 
 /// Attention of 128 query rows at a time over their lists' keys, on Hopper: a producer warp brings tiles of 128 keys through the copy
 /// engine, two consumer warpgroups of 64 rows multiply, and the softmax of one tile runs beside the products of the next.

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-namespace lacuna::sm90 {
+namespace lacuna::tiles {
 
-/// A consumer thread holds two rows of the accumulator, 8 apart: register i belongs to row i / 2 % 2.
+/// A thread holds two rows of a tensor-core accumulator, 8 apart: register i belongs to row i / 2 % 2. So it is on Ampere and on Hopper.
 struct row_pair {
   head_rule const* rule;
   std::int32_t position[2];
@@ -45,23 +45,8 @@ class softmax_rows {
   /// Turns logits into weights exp(logit - max) and returns what everything accumulated before must be multiplied by.
   template <int N>
   __device__ row_factors absorb(float (&logits)[N], logit_scale const& scale) {
-    float peak[2][4];  // four chains a row: each step waits for the one before
-#pragma unroll
-    for (int i = 0; i < 8; ++i) peak[i % 2][i / 2] = fmaxf(logits[i / 2 * 4 + i % 2 * 2], logits[i / 2 * 4 + i % 2 * 2 + 1]);
-#pragma unroll
-    for (int i = 16; i < N; i += 2) peak[i / 2 % 2][i / 4 % 4] = fmaxf(peak[i / 2 % 2][i / 4 % 4], fmaxf(logits[i], logits[i + 1]));
-    row_factors keep;
-    float offset[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      float top = fmaxf(fmaxf(fmaxf(peak[r][0], peak[r][1]), fmaxf(peak[r][2], peak[r][3])), max_[r]);
-      top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-      top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-      offset[r] = top == -infinity ? 0 : top * scale.log2;
-      keep.row[r] = exp2_fast(max_[r] * scale.log2 - offset[r]);
-      max_[r] = top;
-      sum_[r] *= keep.row[r];
-    }
+    row_factors const keep = raise(logits, scale);
+    float const offset[2] = {offset_of(0, scale), offset_of(1, scale)};
     constexpr int lag = 8;  // an exponential takes longer than the additions and instructions between two of them
 #pragma unroll
     for (int i = 0; i < N + lag; ++i) {
@@ -69,6 +54,35 @@ class softmax_rows {
       if (i >= lag) sum_[(i - lag) / 2 % 2] += logits[i - lag];
     }
     return keep;
+  }
+
+  /// The first half of absorb(): takes the logits' maxima in. Each of the logits must then be weighed.
+  template <int N>
+  __device__ row_factors raise(float const (&logits)[N], logit_scale const& scale) {
+    float peak[2][4];  // four chains a row: each step waits for the one before
+#pragma unroll
+    for (int i = 0; i < 8; ++i) peak[i % 2][i / 2] = fmaxf(logits[i / 2 * 4 + i % 2 * 2], logits[i / 2 * 4 + i % 2 * 2 + 1]);
+#pragma unroll
+    for (int i = 16; i < N; i += 2) peak[i / 2 % 2][i / 4 % 4] = fmaxf(peak[i / 2 % 2][i / 4 % 4], fmaxf(logits[i], logits[i + 1]));
+    row_factors keep;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float top = fmaxf(fmaxf(fmaxf(peak[r][0], peak[r][1]), fmaxf(peak[r][2], peak[r][3])), max_[r]);
+      top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+      top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+      float const before = max_[r];
+      max_[r] = top;
+      keep.row[r] = exp2_fast(before * scale.log2 - offset_of(r, scale));
+      sum_[r] *= keep.row[r];
+    }
+    return keep;
+  }
+
+  /// The second half: the weight of a logit of row r, which joins the row's sum.
+  __device__ float weigh(int r, float logit, logit_scale const& scale) {
+    float const weight = exp2_fast(fmaf(logit, scale.log2, -offset_of(r, scale)));
+    sum_[r] += weight;
+    return weight;
   }
 
   /// Norm and LSE of row r; every thread of the warp calls it. The sink adds its term if there is one.
@@ -84,7 +98,9 @@ class softmax_rows {
   }
 
  private:
+  __device__ float offset_of(int r, logit_scale const& scale) const { return max_[r] == -infinity ? 0 : max_[r] * scale.log2; }
+
   float max_[2] = {-infinity, -infinity}, sum_[2] = {0, 0};
 };
 
-}  // namespace lacuna::sm90
+}  // namespace lacuna::tiles
