@@ -52,8 +52,9 @@ constexpr double bf16_error = 0.05;
 
 }  // namespace
 
-TEST_CASE("losses equal the host's within the error of bf16: both architectures, head sizes 32 and 64, every pattern") {
-  for (auto const& model : {tiny_model{"llama", 2, 4}, tiny_model{"qwen2", 2, 4}, tiny_model{"llama", 2, 2}, tiny_model{"qwen2", 2, 2}}) {
+TEST_CASE("losses equal the host's within the error of bf16: both architectures, head sizes 32 and 64, tied output or not, every pattern") {
+  for (auto const& model : {tiny_model{"llama", 2, 4}, tiny_model{"qwen2", 2, 4}, tiny_model{"llama", 2, 2}, tiny_model{"qwen2", 2, 2},
+                            tiny_model{"qwen2", 2, 2, true}}) {
     fixture here(model);
     CAPTURE(model.query_heads);
     for (auto const& pattern : llm::parse_patterns("dense,a_shape:4:32,vertical_slash:0:4096,block_sparse:64,per_head")) {

@@ -14,6 +14,7 @@ struct tiny_model {
   std::string architecture = "llama";
   std::uint32_t layers = 2;
   std::uint32_t query_heads = 4;
+  bool has_output = false;  // a matrix of its own, not the embedding
 
   /// Byte tokens, the specials <|im_start|> and <|im_end|>, and a few merges.
   void add_tokenizer(gguf_builder& file) const {
@@ -75,6 +76,7 @@ struct tiny_model {
     add_tokenizer(file);
     add(file, random, "token_embd.weight", {embedding, vocabulary});
     add(file, random, "output_norm.weight", {embedding});
+    if (has_output) add(file, random, "output.weight", {embedding, vocabulary});
     for (std::uint32_t layer = 0; layer < layers; ++layer) add_layer(file, random, layer);
     return file;
   }
