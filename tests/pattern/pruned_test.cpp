@@ -45,7 +45,16 @@ test::verdict try_stages(Exec const& exec, std::mt19937& engine, index_t most_ke
   return against_definition(exec, test::random_problem(engine, most_keys), random_amounts(engine, stage), radians);
 }
 
-TEST_CASE("lists equal the definition for every rule, style, scope and stride") {
+/// The portable bodies, which host_executor does not run.
+test::threaded_executor const portable{1};
+
+TEST_CASE_TEMPLATE("lists equal the definition for every rule, style, scope and stride", Exec, host_executor, test::threaded_executor) {
+  auto const& exec = [&]() -> Exec const& {
+    if constexpr (std::same_as<Exec, host_executor>)
+      return host;
+    else
+      return portable;
+  }();
   std::mt19937 engine{1};
   test::verdict all;
   auto const check = [&](test::verdict const& v) {
@@ -54,15 +63,15 @@ TEST_CASE("lists equal the definition for every rule, style, scope and stride") 
   };
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
-    check(try_stages(host, engine, 220,
+    check(try_stages(exec, engine, 220,
                      stage_list{chunk_scan<16>{.keep = 64, .query_block = 16}, chunk_scan<8>{.keep = 32, .query_block = 16},
                                 chunk_scan<4>{.keep = 16, .query_block = 8}}));
-    check(try_stages(host, engine, 220,
+    check(try_stages(exec, engine, 220,
                      stage_list{chunk_scan<16, path_halving>{.keep = 48, .query_block = 32, .pool = 4},
                                 chunk_scan<4, halving>{.keep = 24, .query_block = 16, .pool = 2}}));
-    check(try_stages(host, engine, 220, stage_list{chunk_scan<8, spaced_tokens<2>>{.keep = 40, .query_block = 64}}));
-    check(try_stages(host, engine, 220, stage_list{chunk_scan<8, every_token>{.keep = 40, .query_block = 16, .pool = 4}}));
-    check(try_stages(host, engine, 120,
+    check(try_stages(exec, engine, 220, stage_list{chunk_scan<8, spaced_tokens<2>>{.keep = 40, .query_block = 64}}));
+    check(try_stages(exec, engine, 220, stage_list{chunk_scan<8, every_token>{.keep = 40, .query_block = 16, .pool = 4}}));
+    check(try_stages(exec, engine, 120,
                      stage_list{chunk_scan<12, midpoint_halving>{.keep = 48, .query_block = 16, .pool = 4},
                                 chunk_scan<4, midpoint_halving>{.keep = 16, .query_block = 16}}));
   }

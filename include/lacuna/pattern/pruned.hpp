@@ -1,4 +1,5 @@
 #pragma once
+#include <lacuna/kernels/host/host_scan.hpp>
 #include <lacuna/kernels/pruned_lists.hpp>
 #include <lacuna/kernels/scan_stage.hpp>
 #include <lacuna/pattern/pattern.hpp>
@@ -212,16 +213,16 @@ struct pruned {
     using stage_t = stage_type<I>;
     stage_args<Inputs, stage_t> args{in, grid(in.shape, causal), rope, stage.template get<I>(), {}, kept[I], {}};
     if constexpr (I > 0) args.from = kept[I - 1];
-    scan_stage<Inputs, stage_t> const body{args, m.queries, m.scores, m.chosen, m.most, m.workers};
+    scan_stage<Inputs, stage_t> body{args, m.queries, m.scores, m.chosen, m.most, m.workers};
     if constexpr (KeySummary<typename stage_t::rule_type>) {
       int const floats = stage_t::rule_type::planes * in.shape.key_dim;
-      summary_rows const rows{m.summaries, grid_chunks(in.shape, chunks[I]), in.shape.kv_heads, floats};
-      auto with_rows = body;
-      with_rows.args.summaries = rows;
-      return launch_in_order(exec, summarize_chunks<Inputs, stage_t>{in, sinks, rows}, with_rows);
-    } else {
-      return launch_in_order(exec, body);
+      body.args.summaries = {m.summaries, grid_chunks(in.shape, chunks[I]), in.shape.kv_heads, floats};
+      if (status s = launch_in_order(exec, summarize_chunks<Inputs, stage_t>{in, sinks, body.args.summaries}); !s) return s;
     }
+    if constexpr (std::same_as<Exec, host_executor>)
+      return scan_on_host(exec, body);
+    else
+      return launch_in_order(exec, body);
   }
 };
 
