@@ -51,7 +51,9 @@ struct attend_backend<cuda_executor> {
   template <class Config>
   static constexpr bool covered_dims = Config::key_dim == Config::value_dim && (Config::key_dim == 64 || Config::key_dim == 128);
   template <class Config>
-  static constexpr bool covered = covered_element<Config>&& covered_dims<Config>;
+  static constexpr bool given_turns = std::is_same_v<typename Config::rope, given_rope>;
+  template <class Config>
+  static constexpr bool covered = covered_element<Config>&& covered_dims<Config>&& given_turns<Config>;
   template <class Config, class Kv>
   static constexpr bool contiguous = std::is_same_v<Kv, contiguous_kv<typename Config::element>>;
 
@@ -63,6 +65,7 @@ struct attend_backend<cuda_executor> {
       return detail::concat("elements are ", element_name<typename Config::element>, "; the Hopper body takes bf16 and f16");
     if (!covered_dims<Config>)
       return detail::concat("head dims are ", Config::key_dim, " and ", Config::value_dim, "; the Hopper body takes 64 or 128 for both");
+    if (!given_turns<Config>) return "queries and keys turn as they are read; the Hopper body takes turned ones";
     if (!contiguous<Config, Kv>) return "the plan is for another reader of keys and values; the Hopper body takes contiguous ones";
     if (r.splits > 1) return "decode splits rows; the Hopper body does not";
     if (r.layout.capacity.columns > 0) return "the index has columns; the Hopper body reads spans";

@@ -20,11 +20,13 @@ struct attention_defaults {
   static constexpr int key_dim = KeyDim;      // a multiple of 8 up to 256
   static constexpr int value_dim = ValueDim;  // likewise
   using pattern = dense;
-  using mask = by_rule;  // inside kept spans, beside causality
+  using mask = by_rule;     // inside kept spans, beside causality
+  using rope = given_rope;  // or attend_rope: queries and keys turn as they are read
 };
 
 template <class C>
-concept AttentionConfig = AttentionElement<typename C::element> && ElementMask<typename C::mask> && requires {
+concept AttentionConfig =
+    AttentionElement<typename C::element> && ElementMask<typename C::mask> && AttendRope<typename C::rope> && requires {
   typename C::pattern;
   { C::key_dim } -> std::convertible_to<int>;
   { C::value_dim } -> std::convertible_to<int>;
@@ -32,9 +34,10 @@ concept AttentionConfig = AttentionElement<typename C::element> && ElementMask<t
 
 /// Amounts that belong to the model.
 struct attention_options {
-  float scale = 0;     // multiplies q . k; 0 stands for 1 / sqrt(key_dim)
-  float soft_cap = 0;  // logits become soft_cap * tanh(logit / soft_cap); 0: none
-  bool causal = true;  // query i of n sees keys up to position keys - n + i
+  float scale = 0;        // multiplies q . k; 0 stands for 1 / sqrt(key_dim)
+  float soft_cap = 0;     // logits become soft_cap * tanh(logit / soft_cap); 0: none
+  bool causal = true;     // query i of n sees keys up to position keys - n + i
+  attend_rope rope = {};  // position style, for configurations that name attend_rope
 };
 
 /// What a call reads and writes besides keys and values. Tensors are [batch, token, head, dim] with any strides but an innermost 1.
@@ -73,6 +76,7 @@ class sparse_attention {
     require(options.scale >= 0 && std::isfinite(options.scale), "scale is ", options.scale, "; expected a finite number of at least 0");
     require(options.soft_cap >= 0 && std::isfinite(options.soft_cap), "soft_cap is ", options.soft_cap,
             "; expected a finite number of at least 0");
+    require(turns_on_read || !options.rope.turns(), "the options have a position style; the configuration has no rope = attend_rope");
     if (options_.scale == 0) options_.scale = 1 / std::sqrt(static_cast<float>(Config::key_dim));
   }
 
@@ -129,12 +133,32 @@ class sparse_attention {
  private:
   using traits = pattern_traits<pattern_type>;
 
+  static constexpr bool turns_on_read = !std::same_as<typename Config::rope, given_rope>;
+
   logit_transform logits() const { return {options_.scale, options_.soft_cap}; }
+
+  typename Config::rope rope() const {
+    if constexpr (turns_on_read)
+      return options_.rope;
+    else
+      return {};
+  }
+
+  /// Ranks and windows of a style mean lists without columns, and tables are as long as what lists can hold.
+  void check_rope(attention_shape const& shape, index_layout const& layout) const {
+    if (!options_.rope.turns()) return;
+    require(layout.capacity.columns == 0, "lists have columns; a position style expects spans only");
+    index_t listed = shape.keys;
+    if constexpr (requires { pattern_.list_keys(shape); }) listed = pattern_.list_keys(shape);
+    options_.rope.check(shape.key_dim, shape.keys, listed, layout.tile_rows);
+  }
 
   template <class Kv, class Exec>
   attention_plan make_plan(Exec const& exec, attention_shape shape, attend_phase phase) const {
-    static_assert(KvReader<Kv> && std::same_as<typename Kv::element, element>, "Kv must read keys and values of the configuration's element");
-    static_assert(requires { sizeof(attend_backend<Exec>); }, "no bodies for this executor: cuda_executor's come with lacuna/cuda.cuh");
+    static_assert(KvReader<Kv> && std::same_as<typename Kv::element, element>,
+                  "Kv must read keys and values of the configuration's element");
+    static_assert(
+        requires { sizeof(attend_backend<Exec>); }, "no bodies for this executor: cuda_executor's come with lacuna/cuda.cuh");
     require(shape.key_dim == 0 || shape.key_dim == Config::key_dim, "key_dim is ", shape.key_dim, "; this configuration has ",
             Config::key_dim);
     require(shape.value_dim == 0 || shape.value_dim == Config::value_dim, "value_dim is ", shape.value_dim, "; this configuration has ",
@@ -151,6 +175,7 @@ class sparse_attention {
                  traits::granularity,
                  options_.causal,
                  traits::capacity(pattern_, shape)};
+    check_rope(shape, p.layout_);
     index_t const most_parts = phase == attend_phase::prefill ? 1 : ceil_div(shape.keys, attention_plan::split_keys);
     p.splits_ = static_cast<int>(max<index_t>(1, most_parts));
     p.body_ = attend_backend<Exec>::template choose<Config, Kv>(exec, body_request{shape, p.layout_, phase, p.splits_});
@@ -191,16 +216,17 @@ class sparse_attention {
   template <class Kv>
   auto make_args(attention_plan const& plan, std::byte* scratch, io_type const& io, Kv const& kv) const {
     bool const packed = io.lengths.query_offsets;
-    return attend_args<element, Kv, typename Config::mask>{run_shape(plan, io, kv),
-                                                           io.lengths,
-                                                           plan.index(scratch),
-                                                           without_batch(io.q, packed),
-                                                           kv,
-                                                           without_batch(io.out, packed),
-                                                           without_batch(io.lse, packed),
-                                                           logits(),
-                                                           io.sink_logits,
-                                                           {}};
+    return attend_args<element, Kv, typename Config::mask, typename Config::rope>{run_shape(plan, io, kv),
+                                                                                  io.lengths,
+                                                                                  plan.index(scratch),
+                                                                                  without_batch(io.q, packed),
+                                                                                  kv,
+                                                                                  without_batch(io.out, packed),
+                                                                                  without_batch(io.lse, packed),
+                                                                                  logits(),
+                                                                                  io.sink_logits,
+                                                                                  {},
+                                                                                  rope()};
   }
 
   /// Everything that can be refused without reading device memory.

@@ -3,6 +3,7 @@
 #include <lacuna/core/logits.hpp>
 #include <lacuna/core/sparse_index.hpp>
 #include <lacuna/core/tensor_view.hpp>
+#include <lacuna/rope/attend_rope.hpp>
 
 namespace lacuna {
 
@@ -36,7 +37,7 @@ concept ElementMask = std::is_trivially_copyable_v<M> && requires(M const m, hea
 };
 
 /// One attention call: everything that any body needs. Tensors are [batch, token, head, dim].
-template <AttentionElement T, class Kv, class Mask = by_rule>
+template <AttentionElement T, class Kv, class Mask = by_rule, AttendRope Rope = given_rope>
 struct attend_args {
   using element = T;
   attention_shape shape;
@@ -49,16 +50,19 @@ struct attend_args {
   logit_transform logits;
   float const* sink_logits = nullptr;  // [query heads] a further term exp(sink) of each row's sum, in the LSE too; or null
   Mask mask;
+  Rope rope = {};
+
+  static constexpr bool turns_on_read = !std::same_as<Rope, given_rope>;
 
   LACUNA_HD int list_of(int head) const { return list_head(head, shape.query_heads, index.heads); }
 };
 
 /// Where parts of rows go when a row's keys are split over blocks.
 struct attend_parts {
-  int splits = 1;           // parts of a row at most
-  index_t split_keys = 0;   // keys a part aims at; the number of parts depends on the row's own list only
-  float* out = nullptr;     // [row, split, value_dim] normalised
-  float* lse = nullptr;     // [row, split]
+  int splits = 1;          // parts of a row at most
+  index_t split_keys = 0;  // keys a part aims at; the number of parts depends on the row's own list only
+  float* out = nullptr;    // [row, split, value_dim] normalised
+  float* lse = nullptr;    // [row, split]
 
   /// Keys [begin, end) of part `split` in a list of `keys` keys.
   LACUNA_HD span part(index_t keys, int split) const {

@@ -1,6 +1,7 @@
 #pragma once
 #include <lacuna/core/softmax_state.hpp>
 #include <lacuna/kernels/attend_args.hpp>
+#include <lacuna/rope/rotate.hpp>
 
 namespace lacuna {
 
@@ -16,7 +17,10 @@ struct attend_row {
   static constexpr int tile = 64;  // keys whose logits are in scratch at a time
 
   LACUNA_HD index_t blocks() const { return args.shape.batch * args.shape.query_heads * args.shape.queries * parts.splits; }
-  LACUNA_HD std::size_t scratch_bytes() const { return (tile + args.shape.value_dim) * sizeof(float) + tile * sizeof(std::int32_t); }
+  LACUNA_HD std::size_t scratch_bytes() const {
+    std::size_t const turned = Args::turns_on_read ? variants * args.shape.key_dim * sizeof(float) + tile * sizeof(std::uint32_t) : 0;
+    return (tile + args.shape.value_dim) * sizeof(float) + tile * sizeof(std::int32_t) + turned;
+  }
 
   LACUNA_ANY_TEAM
   template <class Team>
@@ -34,12 +38,15 @@ struct attend_row {
     g.weight = reinterpret_cast<float*>(team.scratch());
     g.acc = g.weight + tile;
     g.slot = reinterpret_cast<std::int32_t*>(g.acc + args.shape.value_dim);
+    g.turn = reinterpret_cast<std::uint32_t*>(g.slot + tile), g.q = reinterpret_cast<float*>(g.turn + tile);
     for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) g.acc[d] = 0;
     walk(team, t, g);
     store(team, t, g);
   }
 
  private:
+  static constexpr int variants = attend_rope::most_variants;
+
   struct row_task {
     index_t b, i, row, position;
     int head, split;
@@ -49,8 +56,9 @@ struct attend_row {
 
   /// Keys waiting for their products, and what came of the keys before them. Every member keeps its own counts.
   struct gathered {
-    float *weight, *acc;
+    float *weight, *acc, *q;  // q: turned, a row for each variant
     std::int32_t* slot;
+    std::uint32_t* turn;  // position that the key turns to, times variants, plus the variant
     int held = 0;
     softmax_state state;
   };
@@ -62,27 +70,53 @@ struct attend_row {
     index_row const row = args.index.row(t.s, t.b, args.list_of(t.head), t.i / args.index.tile_rows);
     int const token = static_cast<int>(t.i % args.index.tile_rows);
     span const range = parts.splits == 1 ? span{0, max_keys} : parts.part(count_keys(row), t.split);
+    attended_list list;
+    if constexpr (Args::turns_on_read) list = attended_list::of(row, t.s), turn_query(team, t, list, g);
     index_t passed = 0;  // keys of the list walked so far
     for (int e = 0; e < row.span_count() && passed < range.end; ++e) {
       span const keys = row.span_at(e);
       index_t const from = max<index_t>(keys.begin, keys.begin - passed + range.begin);
       index_t const to = min<index_t>(keys.end, keys.begin - passed + range.end);
+      index_t const rank = passed - keys.begin;  // of key 0, were it in this span
       passed += keys.size();
       if (!(row.members(e) >> (token & 63) & 1)) continue;
-      for (index_t key = from; key < to; ++key) visit(team, t, key, g);
+      for (index_t key = from; key < to; ++key) visit(team, t, list, key, rank + key, g);
     }
     for (int c = 0; c < row.column_count && passed < range.end; ++c)
-      if (row.reads_column(c) && passed++ >= range.begin) visit(team, t, row.columns[c], g);
+      if (row.reads_column(c) && passed++ >= range.begin) visit(team, t, list, row.columns[c], passed - 1, g);
     if (g.held > 0) absorb(team, t, g);
   }
 
   LACUNA_ANY_TEAM
   template <class Team>
-  LACUNA_HD void visit(Team& team, row_task const& t, index_t key, gathered& g) const {
+  LACUNA_HD void visit(Team& team, row_task const& t, attended_list const& list, index_t key, index_t rank, gathered& g) const {
     if (args.index.causal && key > t.position) return;
     if (!args.mask.visible(t.rule, t.head, t.position, key)) return;
     if (team.rank() == 0) g.slot[g.held] = static_cast<std::int32_t>(key);
+    if constexpr (Args::turns_on_read) {
+      int const v = args.rope.variant(t.position, key);
+      if (team.rank() == 0) g.turn[g.held] = static_cast<std::uint32_t>(args.rope.key_turn(v, key, rank, list) * variants + v);
+    }
     if (++g.held == tile) absorb(team, t, g);
+  }
+
+  /// The row's query as its keys will meet it. Complete after the next sync().
+  LACUNA_ANY_TEAM
+  template <class Team>
+  LACUNA_HD void turn_query(Team& team, row_task const& t, attended_list const& list, gathered const& g) const {
+    element const* const q = args.q.row(t.b, t.s.first_query + t.i, t.head);
+    int const dim = args.shape.key_dim;
+    for (int v = 0; args.rope.turns() && v < args.rope.variants(); ++v)
+      rotate_row(team, args.rope.table, args.rope.query_turn(v, t.position, list), q, dim, g.q + v * dim);
+  }
+
+  LACUNA_HD float product(element const* q, element const* k, gathered const& g, int j) const {
+    int const dim = args.shape.key_dim;
+    if constexpr (Args::turns_on_read)
+      if (args.rope.turns()) return rotated_dot(args.rope.table, g.turn[j] / variants, g.q + g.turn[j] % variants * dim, k, dim);
+    float dot = 0;
+    for (int d = 0; d < dim; ++d) dot += to_float(q[d]) * to_float(k[d]);
+    return dot;
   }
 
   static constexpr std::int32_t max_keys = 0x7fffffff;
@@ -102,9 +136,7 @@ struct attend_row {
     element const* const q = args.q.row(t.b, t.s.first_query + t.i, t.head);
     for (int j = team.rank(); j < g.held; j += team.size()) {
       element const* const k = args.kv.key(t.s, t.b, kv_head, g.slot[j]);
-      float dot = 0;
-      for (int d = 0; d < args.shape.key_dim; ++d) dot += to_float(q[d]) * to_float(k[d]);
-      g.weight[j] = args.logits(dot);
+      g.weight[j] = args.logits(product(q, k, g, j));
     }
     team.sync();  // logits are complete
     float peak = g.state.max;
@@ -113,8 +145,7 @@ struct attend_row {
     if (peak == -infinity) g.held = 0;  // products that overflowed downwards weigh nothing
     for (int d = team.rank(); d < args.shape.value_dim; d += team.size()) {
       float sum = g.acc[d] * keep;
-      for (int j = 0; j < g.held; ++j)
-        sum += std::exp(g.weight[j] - peak) * to_float(args.kv.value(t.s, t.b, kv_head, g.slot[j])[d]);
+      for (int j = 0; j < g.held; ++j) sum += std::exp(g.weight[j] - peak) * to_float(args.kv.value(t.s, t.b, kv_head, g.slot[j])[d]);
       g.acc[d] = sum;
     }
     float sum = g.state.sum * keep;

@@ -5,7 +5,7 @@
 #include <lacuna/kernels/host/host_logits.hpp>
 #include <lacuna/kernels/host/host_units.hpp>
 #include <lacuna/kernels/host/key_pieces.hpp>
-#include <lacuna/kernels/host/rows.hpp>
+#include <lacuna/kernels/host/turned_rows.hpp>
 
 namespace lacuna {
 
@@ -56,9 +56,10 @@ struct attend_decode {
     detail::carver block{scratch};
     memory m = lay_out(block);
     host_logits const logits{args.logits};
+    index_row const row = args.index.row(t.s, t.b, list, t.tile);
+    if constexpr (Args::turns_on_read) t.listed = attended_list::of(row, t.s);
     for (int u = 0; u < t.units; ++u) begin(t, logits, u, m.unit[u]);
 
-    index_row const row = args.index.row(t.s, t.b, list, t.tile);
     span const range = parts.splits == 1 ? whole_list : parts.part(list_keys(row), t.split);
     for_each_piece(row, range, [&](key_piece const& piece) { add(t, logits, m, piece); });
     absorb(t, logits, m);
@@ -67,22 +68,26 @@ struct attend_decode {
   }
 
  private:
+  static constexpr int variants = Args::turns_on_read ? attend_rope::most_variants : 1;
+
   struct row_task {
     index_t b, tile;
     sequence s;
     int units, head, group;  // first query head, heads of a unit
     int rows, split;         // rows of a unit
     head_rule rule;
+    attended_list listed;
   };
 
   struct unit_state {
-    float *q, *o, *max, *sum, *keep;
+    float *q[variants], *o, *max, *sum, *keep;
   };
 
   /// Keys that wait for their products, and the states of the units' rows.
   struct memory {
     unit_state unit[most_joined];
-    float* s;
+    float *s, *s_far, *turned;
+    index_t turn[variants][Args::turns_on_read ? simd::few_keys : 1];
     element const *k[simd::few_keys], *v[simd::few_keys], *next[simd::few_keys];
     std::int32_t key[simd::few_keys];
     std::uint64_t members[simd::few_keys];
@@ -96,9 +101,12 @@ struct attend_decode {
   memory lay_out(detail::carver& block) const {
     memory m;
     m.s = block.take<float>(most_rows * simd::few_keys);
+    m.s_far = block.take<float>(variants > 1 ? most_rows * simd::few_keys : 0);
+    m.turned = block.take<float>(variants > 1 ? simd::few_keys * args.shape.key_dim : 0);
     for (int u = 0; u < joined; ++u) {
       unit_state& x = m.unit[u];
-      x.q = block.take<float>(most_rows * args.shape.key_dim), x.o = block.take<float>(most_rows * args.shape.value_dim);
+      for (float*& q : x.q) q = block.take<float>(most_rows * args.shape.key_dim);
+      x.o = block.take<float>(most_rows * args.shape.value_dim);
       x.max = block.take<float>(most_rows), x.sum = block.take<float>(most_rows), x.keep = block.take<float>(most_rows);
     }
     return m;
@@ -113,17 +121,38 @@ struct attend_decode {
   void begin(row_task const& t, host_logits const& logits, int unit, unit_state const& x) const {
     for (int r = 0; r < t.rows; ++r) {
       element const* const q = args.q.row(t.b, t.s.first_query + query_of(t, r), head_of(t, unit, r));
-      for (int d = 0; d < args.shape.key_dim; ++d) x.q[r * args.shape.key_dim + d] = simd::widen(q[d]) * logits.query;
+      begin_query(t, q, position_of(t, r), logits, r, x);
       for (int d = 0; d < args.shape.value_dim; ++d) x.o[r * args.shape.value_dim + d] = 0;
       x.max[r] = -infinity, x.sum[r] = 0;
     }
+  }
+
+  /// A query as its keys will meet it, one row for each variant.
+  void begin_query([[maybe_unused]] row_task const& t, element const* q, [[maybe_unused]] index_t position, host_logits const& logits,
+                   int r, unit_state const& x) const {
+    int const dim = args.shape.key_dim;
+    if constexpr (Args::turns_on_read)
+      if (args.rope.turns()) {
+        for (int v = 0; v < args.rope.variants(); ++v) {
+          index_t const at = args.rope.query_turn(v, position, t.listed);
+          simd::run_on(isa, simd::gather_turned_rows<element>{&q, &at, x.q[v] + r * dim, 1, dim, args.rope.table});
+          for (int d = 0; d < dim; ++d) x.q[v][r * dim + d] *= logits.query;
+        }
+        return;
+      }
+    for (int d = 0; d < dim; ++d) x.q[0][r * dim + d] = simd::widen(q[d]) * logits.query;
   }
 
   void add(row_task const& t, host_logits const& logits, memory& m, key_piece const& piece) const {
     for (index_t at = piece.begin; at < piece.end;) {
       int const take = static_cast<int>(min<index_t>(piece.end - at, simd::few_keys - m.held));
       m.masked |= hides(t, at, at + take, piece.members);
-      for (int j = 0; j < take; ++j, ++m.held, ++at) m.key[m.held] = static_cast<std::int32_t>(at), m.members[m.held] = piece.members;
+      for (int j = 0; j < take; ++j, ++m.held, ++at) {
+        m.key[m.held] = static_cast<std::int32_t>(at), m.members[m.held] = piece.members;
+        if constexpr (Args::turns_on_read)
+          for (int v = 0; v < args.rope.variants(); ++v)
+            m.turn[v][m.held] = args.rope.key_turn(v, at, piece.rank + at - piece.begin, t.listed);
+      }
       if (m.held == simd::few_keys) absorb(t, logits, m, at, static_cast<int>(min<index_t>(piece.end - at, simd::few_keys)));
     }
   }
@@ -168,7 +197,10 @@ struct attend_decode {
   void absorb(row_task const& t, host_logits const& logits, int unit, memory const& m, int following) const {
     auto const& shape = args.shape;
     unit_state const& x = m.unit[unit];
-    simd::run_on(isa, simd::few_scores<element>{x.q, m.k, m.s, t.rows, m.held, shape.key_dim, {m.v, m.held, shape.value_dim}});
+    if (args.rope.turns())
+      score_turned(t, x, m);
+    else
+      simd::run_on(isa, simd::few_scores<element>{x.q[0], m.k, m.s, t.rows, m.held, shape.key_dim, {m.v, m.held, shape.value_dim}});
     if (logits.cap > 0)
       for (int r = 0; r < t.rows; ++r)
         simd::run_on(isa, simd::soft_cap_panel{m.s + r * simd::few_keys, round_up(m.held, 16), logits.cap, logits.cap_scale});
@@ -179,6 +211,25 @@ struct attend_decode {
     else
       simd::run_on(isa,
                    simd::few_values<element>{m.s, m.v, x.keep, x.o, t.rows, m.held, shape.value_dim, {m.next, following, shape.key_dim}});
+  }
+
+  /// Products with keys that turn on the way. Where a row meets a key as its second variant, that product counts.
+  void score_turned([[maybe_unused]] row_task const& t, [[maybe_unused]] unit_state const& x, [[maybe_unused]] memory const& m) const {
+    if constexpr (Args::turns_on_read) {
+      int const dim = args.shape.key_dim;
+      float const* row[simd::few_keys];
+      for (int j = 0; j < round_up(m.held, 4); ++j) row[j] = m.turned + min(j, m.held - 1) * dim;
+      for (int v = 0; v < args.rope.variants(); ++v) {
+        float* const s = v == 0 ? m.s : m.s_far;
+        simd::run_on(isa, simd::gather_turned_rows<element>{m.k, m.turn[v], m.turned, m.held, dim, args.rope.table});
+        simd::run_on(isa, simd::few_scores<float>{x.q[v], row, s, t.rows, m.held, dim, {}});
+      }
+      for (int r = 0; args.rope.variants() > 1 && r < t.rows; ++r)
+        for (int j = 0; j < m.held; ++j) {
+          int const at = r * simd::few_keys + j;
+          if (args.rope.variant(position_of(t, r), m.key[j])) m.s[at] = m.s_far[at];
+        }
+    }
   }
 
   void mask(row_task const& t, int unit, memory const& m) const {

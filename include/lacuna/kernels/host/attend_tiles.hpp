@@ -14,7 +14,7 @@ namespace lacuna {
 template <class Args>
 struct attend_tiles {
   using element = typename Args::element;
-  using block_type = key_block<decltype(Args::kv)>;
+  using block_type = key_block<decltype(Args::kv), decltype(Args::rope)>;
   Args args;
   host_isa isa;
 
@@ -51,6 +51,8 @@ struct attend_tiles {
   }
 
  private:
+  static constexpr int variants = Args::turns_on_read ? attend_rope::most_variants : 1;
+
   struct tile_task {
     index_t b, tile;
     sequence s;
@@ -61,7 +63,7 @@ struct attend_tiles {
 
   /// Rows of one tile that are computed together, token by token and head by head within a token. Padding lanes repeat the last row.
   struct panel {
-    float *q, *o, *max, *sum, *keep;
+    float *q[variants], *o, *max, *sum, *keep;
     std::int32_t *position, *token;
     index_t first_row;  // of the tile
     int tile, rows, width;
@@ -69,7 +71,7 @@ struct attend_tiles {
   };
 
   struct memory {
-    float *s, *k, *v;
+    float *s, *s_far, *k, *v, *turned;
     panel panels[most_panels];
   };
 
@@ -80,7 +82,7 @@ struct attend_tiles {
 
   /// Tiles of a task: up to 512 rows, but at least 8 tasks a head. A function of the plan's shape, so results do not depend on threads.
   int joined() const {
-    if (args.index.members) return 1;
+    if (args.index.members || args.rope.turns()) return 1;
     return static_cast<int>(clamp<index_t>(min(most_rows / tile_rows(), args.index.tiles / 8), 1, joined_lists::most));
   }
 
@@ -88,11 +90,13 @@ struct attend_tiles {
     memory m{};
     int const rows = static_cast<int>(min<index_t>(tile_rows(), most_rows)), width = simd::panel_width(min(rows, simd::most_panel_rows));
     m.s = block.take<float>(block_type::most * width);
-    m.k = block.take<float>(block_type::copy_floats(args.shape.key_dim));
+    m.s_far = block.take<float>(variants > 1 ? block_type::most * width : 0);
+    m.turned = block.take<float>(variants > 1 ? index_t{width} * args.shape.key_dim : 0);
+    m.k = block.take<float>(block_type::copy_floats(args.shape.key_dim) * variants);
     m.v = block.take<float>(block_type::copy_floats(args.shape.value_dim));
     for (int p = 0; p < joined() * ceil_div(rows, simd::most_panel_rows); ++p) {
       panel& x = m.panels[p];
-      x.q = block.take<float>(index_t{width} * args.shape.key_dim);
+      for (float*& q : x.q) q = block.take<float>(index_t{width} * args.shape.key_dim);
       x.o = block.take<float>(index_t{width} * args.shape.value_dim);
       x.max = block.take<float>(width), x.sum = block.take<float>(width), x.keep = block.take<float>(width);
       x.position = block.take<std::int32_t>(width), x.token = block.take<std::int32_t>(width);
@@ -108,12 +112,13 @@ struct attend_tiles {
     int panels = 0;
     for (int i = 0; i < tiles; ++i) {
       index_t const rows = min<index_t>(args.index.rows_of(t.s, t.tile + i) * t.group - t.first_row, most_rows);
-      for (index_t at = 0; at < rows; at += simd::most_panel_rows) begin(t, i, at, rows, logits, m.panels[panels++]);
+      for (index_t at = 0; at < rows; at += simd::most_panel_rows) begin(t, i, at, rows, logits, m, m.panels[panels++]);
     }
     if (panels == 0) return;
     block_type keys{args.kv, t.s, t.b, args.shape.kv_head(t.head), args.shape, isa, m.k, m.v};
+    if constexpr (Args::turns_on_read) keys.turn(args.rope, list_at(t, 0));
     auto const absorb_all = [&] {
-      for (int p = 0; p < panels; ++p) absorb(t, logits, keys, m.s, m.panels[p], p == 0);
+      for (int p = 0; p < panels; ++p) absorb(t, logits, keys, m, m.panels[p], p == 0);
     };
     walk([&](key_piece const& piece) { keys.add(piece, absorb_all); });
     keys.flush(absorb_all);
@@ -124,7 +129,7 @@ struct attend_tiles {
   int head_of(tile_task const& t, panel const& x, int r) const { return t.head + static_cast<int>((x.first_row + r) % t.group); }
   index_t query_of(tile_task const& t, panel const& x, int r) const { return (t.tile + x.tile) * args.index.tile_rows + token_of(t, x, r); }
 
-  void begin(tile_task const& t, int tile, index_t at, index_t rows, host_logits const& logits, panel& x) const {
+  void begin(tile_task const& t, int tile, index_t at, index_t rows, host_logits const& logits, memory const& m, panel& x) const {
     x.tile = tile, x.first_row = t.first_row + at, x.rows = static_cast<int>(min<index_t>(rows - at, simd::most_panel_rows));
     x.width = simd::panel_width(x.rows), x.tokens = 0;
     element const* q[simd::most_panel_rows];
@@ -136,8 +141,29 @@ struct attend_tiles {
       x.max[r] = -infinity, x.sum[r] = 0;
       q[r] = args.q.row(t.b, t.s.first_query + query_of(t, x, row), head_of(t, x, row));
     }
-    simd::run_on(isa, simd::pack_rows<element>{q, x.q, x.width, args.shape.key_dim, logits.query});
+    if (args.rope.turns())
+      pack_turned(t, q, logits, m, x);
+    else
+      simd::run_on(isa, simd::pack_rows<element>{q, x.q[0], x.width, args.shape.key_dim, logits.query});
     for (int i = 0; i < args.shape.value_dim * x.width; ++i) x.o[i] = 0;
+  }
+
+  attended_list list_at(tile_task const& t, int tile) const { return attended_list::of(row_at(t, tile), t.s); }
+
+  /// Queries as their keys will meet them, one panel for each variant.
+  void pack_turned([[maybe_unused]] tile_task const& t, [[maybe_unused]] element const* const* q,
+                   [[maybe_unused]] host_logits const& logits, [[maybe_unused]] memory const& m, [[maybe_unused]] panel& x) const {
+    if constexpr (Args::turns_on_read) {
+      attended_list const list = list_at(t, x.tile);
+      int const dim = args.shape.key_dim;
+      float const* row[simd::most_panel_rows];
+      index_t position[simd::most_panel_rows];
+      for (int v = 0; v < args.rope.variants(); ++v) {
+        for (int r = 0; r < x.width; ++r) row[r] = m.turned + r * dim, position[r] = args.rope.query_turn(v, x.position[r], list);
+        simd::run_on(isa, simd::gather_turned_rows<element>{q, position, m.turned, x.width, dim, args.rope.table});
+        simd::run_on(isa, simd::pack_rows<float>{row, x.q[v], x.width, dim, logits.query});
+      }
+    }
   }
 
   /// Keys of a block that a panel computes: from the first that is in its list to the last that causality lets it see.
@@ -158,12 +184,15 @@ struct attend_tiles {
   }
 
   /// One block of keys for one panel.
-  void absorb(tile_task const& t, host_logits const& logits, block_type const& keys, float* s, panel const& x, bool first) const {
+  void absorb(tile_task const& t, host_logits const& logits, block_type const& keys, memory const& m, panel const& x, bool first) const {
+    float* const s = m.s;
     key_range const range = range_of(keys, x);
     int const count = range.end - range.begin;
     if (count == 0) return;
     simd::coming_rows const none, &next_k = first ? keys.next_k() : none, &next_v = first ? keys.next_v() : none;
-    simd::run_on(isa, simd::score_panel{x.q, keys.k(range.begin, count), s, x.width, args.shape.key_dim, next_k});
+    simd::run_on(isa, simd::score_panel{x.q[0], keys.k(range.begin, count), s, x.width, args.shape.key_dim, next_k});
+    if constexpr (Args::turns_on_read)
+      if (args.rope.variants() > 1) score_far(keys, range, m, x);
     if (logits.cap > 0) simd::run_on(isa, simd::soft_cap_panel{s, count * x.width, logits.cap, logits.cap_scale});
     bool const masked = mask(t, keys, range, s, x);
     simd::run_on(isa, simd::softmax_panel{s, count, x.width, logits.factor(), x.max, x.sum, x.keep});
@@ -172,6 +201,17 @@ struct attend_tiles {
       add_guarded(values, x);
     else
       simd::run_on(isa, values);
+  }
+
+  /// Where a row meets a key as its second variant, that product takes the place of the first one's.
+  void score_far(block_type const& keys, key_range const& range, memory const& m, panel const& x) const requires Args::turns_on_read {
+    int const count = range.end - range.begin;
+    std::int32_t const* const key = keys.keys() + range.begin;
+    if (args.rope.variant(x.position[x.rows - 1], key[0]) == 0) return;  // the row and key that lie farthest apart
+    simd::run_on(isa, simd::score_panel{x.q[1], keys.k(range.begin, count, 1), m.s_far, x.width, args.shape.key_dim});
+    for (int j = 0; j < count; ++j)
+      for (int r = 0; r < x.width; ++r)
+        if (args.rope.variant(x.position[r], key[j])) m.s[j * x.width + r] = m.s_far[j * x.width + r];
   }
 
   /// Hides what single rows do not see; false if there was nothing to hide.

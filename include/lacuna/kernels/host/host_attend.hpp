@@ -19,10 +19,10 @@ inline host_body host_body_for(attention_shape const& s, int tile_rows, int list
 /// Attention on the CPU with the best instruction set. Streaming splits rows over `parts`, whose memory is used then (rows * splits *
 /// (value_dim + 1) floats); tiles ignore them. Allocates nothing but the threads' scratch on first use. Streaming takes tiles of at most
 /// attend_decode::most_rows rows.
-template <AttentionElement T, class Kv, class Mask>
-status host_attend(host_executor const& exec, attend_args<T, Kv, Mask> const& args, host_body kind, attend_parts const& parts = {},
+template <AttentionElement T, class Kv, class Mask, class Rope>
+status host_attend(host_executor const& exec, attend_args<T, Kv, Mask, Rope> const& args, host_body kind, attend_parts const& parts = {},
                    host_isa isa = best_host_isa()) {
-  using args_type = attend_args<T, Kv, Mask>;
+  using args_type = attend_args<T, Kv, Mask, Rope>;
   if (kind == host_body::tiles) {
     attend_tiles<args_type> const body{args, isa};
     exec.for_each(body.tasks(), body.scratch_bytes(), body);
@@ -36,8 +36,8 @@ status host_attend(host_executor const& exec, attend_args<T, Kv, Mask> const& ar
   return {};
 }
 
-template <AttentionElement T, class Kv, class Mask>
-status host_attend(host_executor const& exec, attend_args<T, Kv, Mask> const& args, attend_parts const& parts = {},
+template <AttentionElement T, class Kv, class Mask, class Rope>
+status host_attend(host_executor const& exec, attend_args<T, Kv, Mask, Rope> const& args, attend_parts const& parts = {},
                    host_isa isa = best_host_isa()) {
   return host_attend(exec, args, host_body_for(args.shape, args.index.tile_rows, args.index.heads), parts, isa);
 }

@@ -9,6 +9,7 @@ struct key_piece {
   std::uint64_t members = ~std::uint64_t{0};  // bit t: token t of a tile reads them
   std::uint32_t tiles = 1;                    // bit i: list i has them
   bool single = false;                        // a column
+  index_t rank = 0;                           // keys of the list before it
 };
 
 inline constexpr span whole_list{0, 0x7fffffff};
@@ -28,8 +29,8 @@ void for_each_piece(index_row const& row, span range, Visit const& visit) {
     span const keys = row.span_at(e);
     index_t const from = max<index_t>(keys.begin, keys.begin - passed + range.begin);
     index_t const to = min<index_t>(keys.end, keys.begin - passed + range.end);
+    if (from < to) visit(key_piece{.begin = from, .end = to, .members = row.members(e), .rank = passed + from - keys.begin});
     passed += keys.size();
-    if (from < to) visit(key_piece{.begin = from, .end = to, .members = row.members(e)});
   }
   for (int c = 0; c < row.column_count && passed < range.end; ++c)
     if (row.reads_column(c) && passed++ >= range.begin)
