@@ -2,4 +2,5 @@
 set(LACUNA_CI_KERNELS
   portable_attend.cu
   portable_attend_f16.cu
-  pruned.cu)
+  pruned.cu
+  sm80_prefill.cu)

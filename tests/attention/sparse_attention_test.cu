@@ -14,7 +14,15 @@ using lacuna::attention_shape, lacuna::index_t;
 template <class T>
 constexpr float within = sizeof(T) == 4 ? 2e-5f : 8e-3f;
 
-/// The device's index is the host's, and its output is the host's within rounding.
+/// The GPU's own target, and that of the sm_80 bodies where tensor-core bodies are for the element and the GPU prefers others.
+template <class T>
+std::vector<lacuna::cuda_executor> executors_for(test::device_stream const& stream) {
+  auto const own = stream.exec();
+  if (sizeof(T) == 4 || own.target() != lacuna::target::sm90a) return {own};
+  return {own, own.targeting(lacuna::target::sm80)};
+}
+
+/// The device's index is the host's, and its output is the host's within rounding, on every target.
 template <class T, int D, int Dv = D, class Pattern>
 void device_equals_host(Pattern const& pattern, test::call_data<T> data, lacuna::attention_options options = {}, bool decode = false) {
   data.shape.key_dim = D, data.shape.value_dim = Dv;
@@ -22,15 +30,19 @@ void device_equals_host(Pattern const& pattern, test::call_data<T> data, lacuna:
   using config = test::config_of<T, D, Pattern, Dv>;
   lacuna::sparse_attention<config> const attention{pattern, options};
   test::device_stream const stream;
-  test::call_on on_device{stream.exec(), attention, data, decode};
   test::call_on on_host{lacuna::host_executor{2}, attention, data, decode};
-  auto const got = on_device.run_and_read(), expected = on_host.run_and_read();
-  CAPTURE(data.shape.queries);
-  CAPTURE(data.shape.keys);
-  CAPTURE(data.shape.query_heads);
-  CHECK(on_device.lists() == on_host.lists());
-  CHECK(test::excess(got.out, expected.out, 2 * test::rounding<T>, within<T>) <= 1);
-  CHECK(test::excess(got.lse, expected.lse, 2e-6f, 1e-4f) <= 1);
+  auto const expected = on_host.run_and_read();
+  for (auto const& exec : executors_for<T>(stream)) {
+    test::call_on on_device{exec, attention, data, decode};
+    auto const got = on_device.run_and_read();
+    CAPTURE(data.shape.queries);
+    CAPTURE(data.shape.keys);
+    CAPTURE(data.shape.query_heads);
+    CAPTURE(on_device.plan().body());
+    CHECK(on_device.lists() == on_host.lists());
+    CHECK(test::excess(got.out, expected.out, 2 * test::rounding<T>, within<T>) <= 1);
+    CHECK(test::excess(got.lse, expected.lse, 2e-6f, 1e-4f) <= 1);
+  }
 }
 
 attention_shape const odd_shapes[] = {{1, 1, 1, 1, 1},   {1, 63, 63, 3, 3},  {2, 65, 65, 7, 1},   {1, 64, 200, 9, 3}, {1, 5, 3, 2, 1},
@@ -104,6 +116,9 @@ TEST_CASE("element types, head dims, soft cap and sinks on a GPU") {
   device_equals_host<float, 8, 256>(lacuna::dense{}, {.shape = shape});
   device_equals_host<float, 256, 8>(lacuna::dense{}, {.shape = shape});
   device_equals_host<lacuna::bfloat16, 96, 72>(lacuna::dense{}, {.shape = shape}, {.scale = 0.3f});
+  device_equals_host<lacuna::bfloat16, 96>(lacuna::a_shape{4, 40}, {.shape = shape}, {.soft_cap = 2.5f});
+  device_equals_host<lacuna::float16, 256>(lacuna::dense{}, {.shape = shape, .sink_logits = {-3, 0, 2, 20, 1, 0}});
+  device_equals_host<lacuna::bfloat16, 192, 128>(lacuna::dense{}, {.shape = shape});
   device_equals_host<float, 64>(lacuna::dense{}, {.shape = shape, .sink_logits = {-3, 0, 2, 20, 1, 0}}, {.soft_cap = 2.5f});
 }
 
@@ -128,16 +143,18 @@ void replay_equals_direct(Pattern const& pattern, bool decode) {
   test::call_data<lacuna::bfloat16> data{.shape = {4, decode ? 1 : 70, 5000, 6, 2, 64, 64}, .key_lengths = {5000, 5000, 5000, 5000}};
   data.randomize(9);
   test::device_stream const stream;
-  test::call_on call{stream.exec(), lacuna::sparse_attention<test::config_of<lacuna::bfloat16, 64, Pattern>>{pattern}, data, decode};
-  test::recorded_graph const graph{stream, [&] { return call.run(); }};
-  for (std::vector<std::int32_t> const& lengths : {std::vector{100, -1, 0, 7}, {5000, 2049, 4096, 64}, {90000, 3000, 65, 1}}) {
-    call.at().refill(const_cast<std::int32_t*>(call.io().lengths.key_lengths), lengths);
-    call.poison();
-    graph.launch();
-    auto const replayed = call.result();
-    call.poison();
-    CHECK(call.run_and_read() == replayed);
-    for (std::size_t i = 0; i < replayed.out.size(); ++i) REQUIRE(!std::isnan(replayed.out[i]));
+  for (auto const& exec : executors_for<lacuna::bfloat16>(stream)) {
+    test::call_on call{exec, lacuna::sparse_attention<test::config_of<lacuna::bfloat16, 64, Pattern>>{pattern}, data, decode};
+    test::recorded_graph const graph{stream, [&] { return call.run(); }};
+    for (std::vector<std::int32_t> const& lengths : {std::vector{100, -1, 0, 7}, {5000, 2049, 4096, 64}, {90000, 3000, 65, 1}}) {
+      call.at().refill(const_cast<std::int32_t*>(call.io().lengths.key_lengths), lengths);
+      call.poison();
+      graph.launch();
+      auto const replayed = call.result();
+      call.poison();
+      CHECK(call.run_and_read() == replayed);
+      for (std::size_t i = 0; i < replayed.out.size(); ++i) REQUIRE(!std::isnan(replayed.out[i]));
+    }
   }
 }
 
@@ -162,6 +179,24 @@ TEST_CASE("lengths of 0 and below give output 0 and LSE -inf") {
     CHECK(r.lse[row] == -lacuna::infinity);
     for (int d = 0; d < 16; ++d) REQUIRE(r.out[row * 16 + d] == 0);
   }
+}
+
+TEST_CASE("a plan names the tensor-core body of its target and why it is not another") {
+  test::device_stream const stream;
+  auto const own = stream.exec();
+  if (own.target() == lacuna::target::portable_cuda) return;
+  attention_shape const shape{1, 64, 64, 2, 2};
+  lacuna::sparse_attention<test::config_of<lacuna::bfloat16, 64, lacuna::dense>> const attention;
+  auto const plan = attention.plan_prefill(own.targeting(lacuna::target::sm80), shape);
+  CHECK(plan.body() == "sm80 attend_prefill");
+  CHECK(plan.reason() == "16-bit elements on tensor cores; the target is not Hopper");
+  CHECK(attention.plan_prefill(own.targeting(lacuna::target::portable_cuda), shape).body() == "attend_row");
+  if (own.target() != lacuna::target::sm90a) return;
+  CHECK(attention.plan_prefill(own, shape).body() == "sm90 attend_prefill");
+  CHECK_THROWS_AS(own.targeting(lacuna::target::sm80).targeting(lacuna::target::sm90a), lacuna::invalid_argument);
+  lacuna::sparse_attention<test::config_of<lacuna::bfloat16, 64, lacuna::dense, 128>> const wide;
+  CHECK(wide.plan_prefill(own, shape).reason() ==
+        "16-bit elements on tensor cores; head dims are 64 and 128; the Hopper body takes 64 or 128 for both");
 }
 
 }  // namespace

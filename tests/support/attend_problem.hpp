@@ -21,6 +21,7 @@ enum class lists {
   window,   // sinks and a window, per head, with the rule that makes it exact
   mixed,    // prefix, own spans, a shared span and columns; some rows alone, some empty
   members,  // own spans that only some tokens of a tile read
+  ruled,    // all keys in one own span, of which the rule hides most
 };
 
 /// One attention call in numbers.
@@ -254,7 +255,7 @@ class attend_problem {
                .queries = s.queries,
                .tile_rows = recipe_.tile_rows,
                .causal = recipe_.causal};
-    if (recipe_.lists == lists::dense) layout_.capacity = {.spans = 1};
+    if (recipe_.lists == lists::dense || recipe_.lists == lists::ruled) layout_.capacity = {.spans = 1};
     if (recipe_.lists == lists::window) layout_.capacity = {.shared_spans = 1};
     if (recipe_.lists == lists::mixed) layout_.capacity = {.spans = 6, .shared_spans = 1, .columns = 40};
     if (recipe_.lists == lists::members) layout_.capacity = {.spans = 9, .members = true};
@@ -270,6 +271,7 @@ class attend_problem {
     x.rules[head] = {};
     x.prefix[head] = 0;
     x.column_count[head] = 0;
+    if (recipe_.lists == lists::ruled) x.rules[head] = {.sinks = below(5), .window = 1 + below(40), .dense_from = below(2) ? 250 : 2000};
     if (recipe_.lists == lists::window || recipe_.lists == lists::mixed) {
       bool const exact = recipe_.lists == lists::window;
       std::int32_t const window = 1 + below(exact ? 40 : 20), sinks = below(5);
@@ -290,7 +292,7 @@ class attend_problem {
   void choose_row(lacuna::sparse_index& x, lacuna::sequence const& s, index_t head, index_t tile) {
     index_t const row = head * x.tiles + tile, limit = x.limit_of(s, tile);
     x.row_count[row] = 0;
-    if (recipe_.lists == lists::dense) {
+    if (recipe_.lists == lists::dense || recipe_.lists == lists::ruled) {
       x.row_count[row] = 1 | lacuna::sparse_index::alone;
       x.own[x.own_at(row)] = {0, 0x7fffffff};
     }

@@ -2,36 +2,43 @@
 #include <lacuna/attention/attend_backend.hpp>
 #include <lacuna/attention/sparse_attention.hpp>
 #include <lacuna/exec/cuda_executor.cuh>
+#include <lacuna/kernels/sm80/launch_prefill.cuh>
 #ifdef LACUNA_HAS_SM90A
 #include <lacuna/kernels/sm90/launch_prefill.cuh>
 #endif
 
 namespace lacuna {
 
-/// Bodies on a GPU: the Hopper prefill kernel where it covers the call, else the portable body, and the plan says why.
+/// Bodies on a GPU: a tensor-core kernel where one covers the call, the Hopper one before the one of sm_80, else the portable body. The plan
+/// says which, and why.
 template <>
 struct attend_backend<cuda_executor> {
-  enum body : int { portable, sm90_prefill };
+  enum body : int { portable, sm90_prefill, sm80_prefill };
 
-  /// One list for 128 rows fills the prefill kernel's tile where no group of heads does.
+  /// One list for 128 rows fills the prefill kernels' tile where no group of heads does.
   static int static_tile_rows(cuda_executor const& exec, attention_shape const& s) {
-    return exec.target() == target::sm90a && s.group() == 1 ? 128 : 64;
+    return exec.target() != target::portable_cuda && s.group() == 1 ? 128 : 64;
   }
 
   template <class Config, class Kv>
   static body_choice choose(cuda_executor const& exec, body_request const& r) {
-    std::string const why_not = why_not_sm90<Config, Kv>(exec, r);
+    std::string const not_sm80 = why_not_sm80<Config>(exec, r);
+    if (!not_sm80.empty())
+      return {r.splits > 1 ? "attend_row + merge_rows" : "attend_row", detail::concat("portable body: ", not_sm80), portable};
+    std::string const not_sm90 = why_not_sm90<Config, Kv>(exec, r);
 #ifdef LACUNA_HAS_SM90A
-    if (why_not.empty())
+    if (not_sm90.empty())
       return {"sm90 attend_prefill", "Hopper, 16-bit elements, head dim 64 or 128, spans only", sm90_prefill,
               sm90::prefill_workspace_bytes(r.layout, r.shape)};
 #endif
-    return {r.splits > 1 ? "attend_row + merge_rows" : "attend_row", detail::concat("portable body: ", why_not), portable};
+    return {"sm80 attend_prefill", detail::concat("16-bit elements on tensor cores; ", not_sm90), sm80_prefill};
   }
 
   template <class Config, class Args>
   static status attend(cuda_executor const& exec, attention_plan const& plan, Args const& args, attend_parts const& parts,
                        std::byte* workspace) {
+    if constexpr (covered_sm80<Config>)
+      if (plan.body_id() == sm80_prefill) return sm80::launch_prefill<Config::key_dim, Config::value_dim>(exec, args);
 #ifdef LACUNA_HAS_SM90A
     if constexpr (covered<Config>)
       if (plan.body_id() == sm90_prefill) {
@@ -53,21 +60,34 @@ struct attend_backend<cuda_executor> {
   template <class Config>
   static constexpr bool given_turns = std::is_same_v<typename Config::rope, given_rope>;
   template <class Config>
+  static constexpr bool covered_sm80_dims = Config::key_dim % 16 == 0 && Config::value_dim % 16 == 0;
+  template <class Config>
+  static constexpr bool covered_sm80 = covered_element<Config>&& covered_sm80_dims<Config>&& given_turns<Config>;
+  template <class Config>
   static constexpr bool covered = covered_element<Config>&& covered_dims<Config>&& given_turns<Config>;
   template <class Config, class Kv>
   static constexpr bool contiguous = std::is_same_v<Kv, contiguous_kv<typename Config::element>>;
 
-  /// Empty if the Hopper prefill kernel covers the plan.
+  /// Empty if the sm_80 prefill kernel covers the plan.
+  template <class Config>
+  static std::string why_not_sm80(cuda_executor const& exec, body_request const& r) {
+    if (exec.target() == target::portable_cuda) return "no tensor-core body is built for this target";
+    if (!covered_element<Config>)
+      return detail::concat("elements are ", element_name<typename Config::element>, "; tensor-core bodies take bf16 and f16");
+    if (!covered_sm80_dims<Config>)
+      return detail::concat("head dims are ", Config::key_dim, " and ", Config::value_dim, "; tensor-core bodies take multiples of 16");
+    if (!given_turns<Config>) return "queries and keys turn as they are read; tensor-core bodies take turned ones";
+    if (r.splits > 1) return "decode splits rows; the prefill bodies do not";
+    return "";
+  }
+
+  /// Empty if the Hopper prefill kernel covers a plan that the one of sm_80 covers.
   template <class Config, class Kv>
   static std::string why_not_sm90(cuda_executor const& exec, body_request const& r) {
-    if (exec.target() != target::sm90a) return "no tensor-core body is built for this GPU";
-    if (!covered_element<Config>)
-      return detail::concat("elements are ", element_name<typename Config::element>, "; the Hopper body takes bf16 and f16");
+    if (exec.target() != target::sm90a) return "the target is not Hopper";
     if (!covered_dims<Config>)
       return detail::concat("head dims are ", Config::key_dim, " and ", Config::value_dim, "; the Hopper body takes 64 or 128 for both");
-    if (!given_turns<Config>) return "queries and keys turn as they are read; the Hopper body takes turned ones";
     if (!contiguous<Config, Kv>) return "the plan is for another reader of keys and values; the Hopper body takes contiguous ones";
-    if (r.splits > 1) return "decode splits rows; the Hopper body does not";
     if (r.layout.capacity.columns > 0) return "the index has columns; the Hopper body reads spans";
     return "";
   }

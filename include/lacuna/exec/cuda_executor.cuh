@@ -96,6 +96,16 @@ class cuda_executor {
   int device() const { return device_; }
   lacuna::target target() const { return target_; }
 
+  /// The same stream with bodies chosen for another target: an sm_80 body is compiled for Hopper too, and so a test can run it there.
+  /// Throws invalid_argument for a target whose bodies this GPU cannot run.
+  cuda_executor targeting(lacuna::target other) const {
+    bool const runs = other == target_ || (other == target::sm80 && target_ == target::sm90a) || other == target::portable_cuda;
+    require(runs, "this GPU cannot run bodies for the target asked for; expected its own, sm80 on Hopper, or portable_cuda");
+    cuda_executor copy = *this;
+    copy.target_ = other;
+    return copy;
+  }
+
   int multiprocessors() const { return multiprocessors_; }
 
   /// Most bytes of scratch that a body may ask for.
