@@ -3,4 +3,5 @@ set(LACUNA_CI_KERNELS
   portable_attend.cu
   portable_attend_f16.cu
   pruned.cu
-  sm80_prefill.cu)
+  sm80_prefill.cu
+  paged_bf16.cu)

@@ -103,6 +103,34 @@ TEST_CASE("a sink logit is one more term of each row's sum") {
   }
 }
 
+TEST_CASE("query tokens that form a tree see of the newest 64 keys what their rows say") {
+  for (index_t const keys : {300, 64, 40})
+    for (bool const decode : {false, true})
+      for (index_t const queries : {7, 30}) {
+        attention_shape const s{2, queries, keys, 4, 2, 16, 16};
+        problem<float> p{s, 3};
+        std::mt19937_64 engine{5};
+        std::vector<std::uint64_t> tree(2 * queries);
+        for (auto& row : tree) row = engine();
+        auto io = p.io();
+        io.tree.rows = {static_cast<std::uint64_t const*>(tree.data()), 2, queries};
+        lacuna::host_executor const exec{2};
+        lacuna::sparse_attention<config<float, 16, lacuna::a_shape>> const attention{{.sinks = 10, .window = 150}};
+        auto const plan = decode ? attention.plan_decode(exec, s) : attention.plan_prefill(exec, s);
+        lacuna::workspace const scratch{exec, plan.workspace_bytes()};
+        attention.prefill(exec, plan, scratch, io, p.kv()).or_throw();
+        for (index_t b = 0; b < 2; ++b) {
+          auto const visible = [&](index_t i, index_t j) {
+            std::uint64_t const row = tree[b * queries + i - (keys - queries)];
+            return j <= i && (j < 10 || i - j < 150) && (j < keys - 64 || (row >> (j - keys + 64) & 1));
+          };
+          auto const e = compare(p, b, visible, {.scale = 0.25});
+          CHECK(e.out <= 2e-5);
+          CHECK(e.lse <= 4e-5);
+        }
+      }
+}
+
 TEST_CASE("decode splits long rows and still agrees") {
   for (int const queries : {1, 3}) {
     attention_shape const s{2, queries, 9000, 6, 2, 16, 24};
@@ -298,6 +326,8 @@ TEST_CASE("runs refuse tensors by name before anything is written") {
   CHECK(message([](auto& io, auto&) { io.lse.extent[2] = 5; }).find("lse is [2, 6, 5]") == 0);
   CHECK(message([](auto&, auto& kv) { kv.keys.extent[1] = 10; }).find("k is [2, 10, 2, 16]; expected [2, at most 9, 2, 16]") == 0);
   CHECK(message([](auto&, auto& kv) { kv.values.extent[1] = 8; }).find("v has 8 tokens; k has 9") == 0);
+  std::uint64_t const tree[12] = {};
+  CHECK(message([&](auto& io, auto&) { io.tree.rows = {tree, 2, 5}; }).find("tree is [2, 5]; expected [2, 6]") == 0);
   CHECK(message([](auto& io, auto&) { io.q.stride[3] = 2; }).find("q has innermost stride 2; expected 1") == 0);
   CHECK(message([](auto& io, auto&) { io.q.stride[1] = -64; }).find("q has stride -64") == 0);
   CHECK(message([&](auto& io, auto&) { io.q.data = io.out.data; }).find("out overlaps q") == 0);

@@ -1,5 +1,6 @@
 #include "support/attention_on.hpp"
 #include "support/device.cuh"
+#include "support/pages.hpp"
 
 #include <doctest/doctest.h>
 #include <lacuna/pattern/block_sparse.hpp>
@@ -126,6 +127,66 @@ TEST_CASE("decode on a GPU splits as the host does") {
   for (int const queries : {1, 3})
     device_equals_host<float, 16, 24>(lacuna::a_shape{100, 6000}, {.shape = {2, queries, 9000, 6, 2}, .key_lengths = {9000, 4100}}, {},
                                       true);
+}
+
+using decode_config = test::config_of<lacuna::bfloat16, 64, lacuna::a_shape>;
+
+TEST_CASE("decode plans take the decode body where it covers them, and say why where it does not") {
+  test::device_stream const stream;
+  auto const exec = stream.exec();
+  attention_shape const s{1, 1, 1000, 4, 2};
+  lacuna::sparse_attention<decode_config> const attention{{4, 40}};
+  CHECK(attention.plan_decode(exec, s).body() == "sm80 attend_decode");
+  CHECK(attention.plan_decode<lacuna::paged_kv<lacuna::bfloat16>>(exec, s).body() == "sm80 attend_decode");
+  CHECK(lacuna::sparse_attention<test::config_of<float, 64, lacuna::dense>>{}.plan_decode(exec, s).reason().find("elements are f32") !=
+        std::string::npos);
+  CHECK(lacuna::sparse_attention<test::config_of<lacuna::bfloat16, 64, lacuna::dense, 24>>{}.plan_decode(exec, s).reason().find(
+            "head dims are 64 and 24") != std::string::npos);
+}
+
+TEST_CASE("prefill and decode on a GPU read pages as they read contiguous keys") {
+  test::device_stream const stream;
+  test::call_data<lacuna::bfloat16> data{.shape = {3, 5, 900, 8, 2, 64, 64}, .key_lengths = {900, 300, 0}};
+  data.randomize(13);
+  lacuna::sparse_attention<decode_config> const attention{{4, 700}};
+  for (index_t const page : {16, 64, 128}) {
+    test::page_pool<lacuna::bfloat16> const pool{data.shape, data.k, data.v, page, 7, data.key_lengths};
+    test::call_on decode{stream.exec(), attention, data, true};
+    auto const expected = decode.run_and_read();
+    decode.poison();
+    decode.run_with(pool.put(decode.at())).or_throw();
+    CHECK(decode.result() == expected);
+
+    test::place at{stream.exec()};
+    auto const plan = attention.plan_prefill<lacuna::paged_kv<lacuna::bfloat16>>(stream.exec(), data.shape);
+    lacuna::workspace const scratch{stream.exec(), plan.workspace_bytes()};
+    decode.poison();
+    attention.prefill(stream.exec(), plan, scratch, decode.io(), pool.put(at)).or_throw();
+    auto const got = decode.result();
+    CHECK(test::excess(got.out, expected.out, 2 * test::rounding<lacuna::bfloat16>, within<lacuna::bfloat16>) <= 1);
+  }
+}
+
+TEST_CASE("a tree of query tokens on a GPU gives the host's output, or is refused by the body's name") {
+  test::device_stream const stream;
+  test::call_data<lacuna::bfloat16> data{.shape = {2, 6, 300, 8, 2, 64, 64}, .key_lengths = {300, 50}};
+  data.randomize(17);
+  std::mt19937_64 engine{3};
+  std::vector<std::uint64_t> tree(2 * 6);
+  for (auto& row : tree) row = engine();
+  lacuna::sparse_attention<decode_config> const attention{{4, 100}};
+  test::call_on on_device{stream.exec(), attention, data, true};
+  test::call_on on_host{lacuna::host_executor{1}, attention, data, true};
+  on_device.io().tree.rows = {static_cast<std::uint64_t const*>(on_device.at().put(tree)), 2, 6};
+  on_host.io().tree.rows = {static_cast<std::uint64_t const*>(tree.data()), 2, 6};
+  auto const got = on_device.run_and_read(), expected = on_host.run_and_read();
+  CHECK(test::excess(got.out, expected.out, 2 * test::rounding<lacuna::bfloat16>, within<lacuna::bfloat16>) <= 1);
+  CHECK(test::excess(got.lse, expected.lse, 2e-6f, 1e-4f) <= 1);
+
+  test::call_on prefill{stream.exec(), attention, data};
+  prefill.io().tree = on_device.io().tree;
+  lacuna::status const status = prefill.run();
+  CHECK(status.message().find("attend_prefill, which takes no tree of queries") != std::string::npos);
 }
 
 TEST_CASE("packed and padded batches on a GPU") {

@@ -33,6 +33,8 @@ struct attend_recipe {
   int list_heads = 0;  // heads of the index; 0: query heads
   float soft_cap = 0;
   bool sink_logits = false;
+  bool tree = false;  // random rows over the newest 64 keys
+  int spans = 0, columns = 0;  // most in a row of mixed lists; 0: some
   int splits = 1;
   index_t split_keys = 0;
   std::vector<std::int32_t> query_offsets = {}, key_offsets = {}, query_lengths = {}, key_lengths = {};
@@ -86,6 +88,7 @@ class attend_problem {
     k_ = normals<T>(key_batch * recipe_.key_tokens() * s.kv_heads * s.key_dim, recipe.seed + 2);
     v_ = normals<T>(key_batch * recipe_.key_tokens() * s.kv_heads * s.value_dim, recipe.seed + 3);
     if (recipe.sink_logits) sinks_ = normals<float>(s.query_heads, recipe.seed + 4);
+    for (index_t i = 0; recipe.tree && i < batch * recipe_.query_tokens(); ++i) tree_.push_back(std::uint64_t{engine_()} << 32 | engine_());
     logits_ = {1 / std::sqrt(static_cast<float>(s.key_dim)), recipe.soft_cap};
     choose_lists();
     hide_unread();
@@ -132,6 +135,8 @@ class attend_problem {
     if (r.packed()) a.lse.stride[0] = 0;
     a.logits = logits_;
     a.sink_logits = at.put(sinks_);
+    if (r.tree) a.tree.rows = {static_cast<std::uint64_t const*>(at.put(tree_)), r.packed() ? 1 : s.batch, r.query_tokens()};
+    if (r.packed()) a.tree.rows.stride[0] = 0;
     return a;
   }
 
@@ -200,6 +205,8 @@ class attend_problem {
     index_t const position = s.keys - s.queries + i;
     auto const rule = x.rules[head];
     std::erase_if(keys, [&](index_t key) {
+      std::uint64_t const row = recipe_.tree ? tree_[(recipe_.packed() ? 0 : b * recipe_.query_tokens()) + s.first_query + i] : ~std::uint64_t{0};
+      if (key >= s.keys - 64 && !(row >> (key - s.keys + 64) & 1)) return true;
       bool const windowed = rule.window != lacuna::head_rule::unlimited && position < rule.dense_from;
       return (x.causal && key > position) || (windowed && key >= rule.sinks && position - key >= rule.window);
     });
@@ -257,8 +264,9 @@ class attend_problem {
                .causal = recipe_.causal};
     if (recipe_.lists == lists::dense || recipe_.lists == lists::ruled) layout_.capacity = {.spans = 1};
     if (recipe_.lists == lists::window) layout_.capacity = {.shared_spans = 1};
-    if (recipe_.lists == lists::mixed) layout_.capacity = {.spans = 6, .shared_spans = 1, .columns = 40};
-    if (recipe_.lists == lists::members) layout_.capacity = {.spans = 9, .members = true};
+    int const spans = recipe_.spans, columns = recipe_.columns;
+    if (recipe_.lists == lists::mixed) layout_.capacity = {.spans = spans ? spans : 6, .shared_spans = 1, .columns = columns ? columns : 40};
+    if (recipe_.lists == lists::members) layout_.capacity = {.spans = spans ? spans : 9, .members = true};
     index_memory_.assign(lacuna::index_bytes(layout_), std::byte{0x5a});  // an index is whatever its memory holds until it is filled
     auto x = lacuna::make_index(layout_, index_memory_.data());
     for (index_t b = 0; b < s.batch; ++b)
@@ -346,6 +354,7 @@ class attend_problem {
   std::mt19937 engine_;
   std::vector<T> q_, k_, v_;
   std::vector<float> sinks_;
+  std::vector<std::uint64_t> tree_;
   lacuna::logit_transform logits_;
   lacuna::index_layout layout_;
   std::vector<std::byte> index_memory_;
@@ -412,6 +421,8 @@ inline std::vector<std::pair<std::string, attend_recipe>> attend_recipes() {
                                                       .lists = kind,
                                                       .query_offsets = {0, 5, 5, 71, 72},
                                                       .key_offsets = {0, 90, 91, 140, 147}});
+    all.emplace_back(name + ", tree",
+                     attend_recipe{.shape = shape(2, 7, 150, 4, 2, 16, 16), .lists = kind, .tree = true, .key_lengths = {150, 30}});
     all.emplace_back(name + ", split",
                      attend_recipe{.shape = shape(2, 2, 300, 4, 2, 16, 24), .lists = kind, .splits = 7, .split_keys = 48});
     all.emplace_back(name + ", split with sinks and empty rows", attend_recipe{.shape = shape(2, 3, 200, 2, 1, 8, 8),

@@ -2,6 +2,7 @@
 #include <lacuna/attention/attend_backend.hpp>
 #include <lacuna/attention/sparse_attention.hpp>
 #include <lacuna/exec/cuda_executor.cuh>
+#include <lacuna/kernels/sm80/launch_decode.cuh>
 #include <lacuna/kernels/sm80/launch_prefill.cuh>
 #ifdef LACUNA_HAS_SM90A
 #include <lacuna/kernels/sm90/launch_prefill.cuh>
@@ -13,7 +14,7 @@ namespace lacuna {
 /// says which, and why.
 template <>
 struct attend_backend<cuda_executor> {
-  enum body : int { portable, sm90_prefill, sm80_prefill };
+  enum body : int { portable, sm90_prefill, sm80_prefill, sm80_decode };
 
   /// One list for 128 rows fills the prefill kernels' tile where no group of heads does.
   static int static_tile_rows(cuda_executor const& exec, attention_shape const& s) {
@@ -22,9 +23,9 @@ struct attend_backend<cuda_executor> {
 
   template <class Config, class Kv>
   static body_choice choose(cuda_executor const& exec, body_request const& r) {
-    std::string const not_sm80 = why_not_sm80<Config>(exec, r);
-    if (!not_sm80.empty())
-      return {r.splits > 1 ? "attend_row + merge_rows" : "attend_row", detail::concat("portable body: ", not_sm80), portable};
+    if (r.phase == attend_phase::decode) return choose_decode<Config, Kv>(exec, r);
+    std::string const not_sm80 = why_not_sm80<Config>(exec);
+    if (!not_sm80.empty()) return portable_body(r, not_sm80);
     std::string const not_sm90 = why_not_sm90<Config, Kv>(exec, r);
 #ifdef LACUNA_HAS_SM90A
     if (not_sm90.empty())
@@ -37,8 +38,13 @@ struct attend_backend<cuda_executor> {
   template <class Config, class Args>
   static status attend(cuda_executor const& exec, attention_plan const& plan, Args const& args, attend_parts const& parts,
                        std::byte* workspace) {
-    if constexpr (covered_sm80<Config>)
+    if (args.tree && (plan.body_id() == sm80_prefill || plan.body_id() == sm90_prefill))
+      return refuse("this plan runs ", plan.body(), ", which takes no tree of queries; plan_decode's bodies do");
+    if constexpr (covered_sm80<Config>) {
       if (plan.body_id() == sm80_prefill) return sm80::launch_prefill<Config::key_dim, Config::value_dim>(exec, args);
+      if (plan.body_id() == sm80_decode)
+        return sm80::launch_decode<Config::key_dim, Config::value_dim>(exec, args, plan.layout(), plan.shape(), workspace);
+    }
 #ifdef LACUNA_HAS_SM90A
     if constexpr (covered<Config>)
       if (plan.body_id() == sm90_prefill) {
@@ -68,16 +74,31 @@ struct attend_backend<cuda_executor> {
   template <class Config, class Kv>
   static constexpr bool contiguous = std::is_same_v<Kv, contiguous_kv<typename Config::element>>;
 
-  /// Empty if the sm_80 prefill kernel covers the plan.
+  static body_choice portable_body(body_request const& r, std::string const& why_not) {
+    return {r.splits > 1 ? "attend_row + merge_rows" : "attend_row", detail::concat("portable body: ", why_not), portable};
+  }
+
+  template <class Config, class Kv>
+  static body_choice choose_decode(cuda_executor const& exec, body_request const& r) {
+    std::string const why_not = why_not_sm80<Config>(exec);
+    if (!why_not.empty()) return portable_body(r, why_not);
+    if constexpr (covered_sm80<Config>) {
+      using args_type = attend_args<typename Config::element, Kv, typename Config::mask, typename Config::rope>;
+      return {"sm80 attend_decode", "decode, 16-bit elements: rows that share a list share one fetch of its keys, lists are cut into parts",
+              sm80_decode, sm80::decode_workspace_bytes<args_type, Config::key_dim, Config::value_dim>(r.layout, r.shape), true};
+    }
+    return portable_body(r, why_not);
+  }
+
+  /// Empty if the sm_80 kernels cover the plan.
   template <class Config>
-  static std::string why_not_sm80(cuda_executor const& exec, body_request const& r) {
+  static std::string why_not_sm80(cuda_executor const& exec) {
     if (exec.target() == target::portable_cuda) return "no tensor-core body is built for this target";
     if (!covered_element<Config>)
       return detail::concat("elements are ", element_name<typename Config::element>, "; tensor-core bodies take bf16 and f16");
     if (!covered_sm80_dims<Config>)
       return detail::concat("head dims are ", Config::key_dim, " and ", Config::value_dim, "; tensor-core bodies take multiples of 16");
     if (!given_turns<Config>) return "queries and keys turn as they are read; tensor-core bodies take turned ones";
-    if (r.splits > 1) return "decode splits rows; the prefill bodies do not";
     return "";
   }
 

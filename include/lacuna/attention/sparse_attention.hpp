@@ -49,6 +49,7 @@ struct attention_io {
   tensor_view<float, 3> lse = {};      // [batch, queries, query heads] natural log-sum-exp; optional
   sequence_lengths lengths = {};       // read when the run executes; see sequence_lengths
   float const* sink_logits = nullptr;  // [query heads] extra term exp(sink) in each row's sum; optional
+  query_tree tree = {};                // which of the newest 64 keys each query sees, for speculative decoding; optional
 };
 
 /// Attention over the keys that a pattern keeps: plan once from capacities, then run. A run neither allocates nor waits. Runs return a
@@ -61,7 +62,7 @@ struct attention_io {
 template <class Config>
 class sparse_attention {
   static_assert(AttentionConfig<Config>, "derive the configuration from lacuna::attention_defaults<element, key_dim>");
-  static_assert(Config::key_dim % 8 == 0 && Config::key_dim >= 8 && Config::key_dim <= 256, "key_dim must be a multiple of 8 up to 256");
+  static_assert(Config::key_dim % 8 == 0 && Config::key_dim >= 8 && Config::key_dim <= 256, "key_dim must be a multiple of 8 up to 256 (MLA's 576 and 512 have no kernel)");
   static_assert(Config::value_dim % 8 == 0 && Config::value_dim >= 8 && Config::value_dim <= 256,
                 "value_dim must be a multiple of 8 up to 256");
 
@@ -226,7 +227,8 @@ class sparse_attention {
                                                                                   logits(),
                                                                                   io.sink_logits,
                                                                                   {},
-                                                                                  rope()};
+                                                                                  rope(),
+                                                                                  {without_batch(io.tree.rows, packed)}};
   }
 
   /// Everything that can be refused without reading device memory.
@@ -243,6 +245,8 @@ class sparse_attention {
     if (io.out.extent[1] != io.q.extent[1]) return refuse("out has ", io.out.extent[1], " tokens; q has ", io.q.extent[1]);
     if (io.lse && (io.lse.extent[0] != batch || io.lse.extent[1] != io.q.extent[1] || io.lse.extent[2] != s.query_heads))
       return refuse("lse is ", detail::extents_of(io.lse), "; expected [", batch, ", ", io.q.extent[1], ", ", s.query_heads, "]");
+    if (io.tree && (io.tree.rows.extent[0] != batch || io.tree.rows.extent[1] != io.q.extent[1]))
+      return refuse("tree is ", detail::extents_of(io.tree.rows), "; expected [", batch, ", ", io.q.extent[1], "]");
     if (detail::addresses(io.out).overlaps(detail::addresses(io.q))) return refuse("out overlaps q; expected memory of its own");
     if constexpr (requires { kv.check(s, io.lengths, io.out); })
       if (status r = kv.check(s, io.lengths, io.out); !r) return r;

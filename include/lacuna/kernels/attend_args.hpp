@@ -3,6 +3,7 @@
 #include <lacuna/core/logits.hpp>
 #include <lacuna/core/sparse_index.hpp>
 #include <lacuna/core/tensor_view.hpp>
+#include <lacuna/kernels/query_tree.hpp>
 #include <lacuna/rope/attend_rope.hpp>
 
 namespace lacuna {
@@ -51,6 +52,7 @@ struct attend_args {
   float const* sink_logits = nullptr;  // [query heads] a further term exp(sink) of each row's sum, in the LSE too; or null
   Mask mask;
   Rope rope = {};
+  query_tree tree = {};
 
   static constexpr bool turns_on_read = !std::same_as<Rope, given_rope>;
 

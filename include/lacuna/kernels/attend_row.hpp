@@ -92,6 +92,7 @@ struct attend_row {
   LACUNA_HD void visit(Team& team, row_task const& t, attended_list const& list, index_t key, index_t rank, gathered& g) const {
     if (args.index.causal && key > t.position) return;
     if (!args.mask.visible(t.rule, t.head, t.position, key)) return;
+    if (!args.tree.visible(t.s, t.b, t.i, key)) return;
     if (team.rank() == 0) g.slot[g.held] = static_cast<std::int32_t>(key);
     if constexpr (Args::turns_on_read) {
       int const v = args.rope.variant(t.position, key);

@@ -161,6 +161,7 @@ struct attend_decode {
     index_t const first = position_of(t, 0), last = position_of(t, t.rows - 1);
     std::uint64_t const tokens = (std::uint64_t{2} << token_of(t, t.rows - 1)) - 1;
     if ((args.index.causal && end - 1 > first) || (members & tokens) != tokens) return true;
+    if (args.tree && end > t.s.keys - 64) return true;
     for (int h = 0; h < t.units * t.group; ++h)
       if (!args.mask.sees_all(t.rule, t.head + h, first, last, begin, end)) return true;
     return false;
@@ -237,7 +238,8 @@ struct attend_decode {
       index_t const position = position_of(t, r);
       for (int j = 0; j < m.held; ++j) {
         bool const seen = !(args.index.causal && m.key[j] > position) && (m.members[j] >> token_of(t, r) & 1) &&
-                          args.mask.visible(t.rule, head_of(t, unit, r), position, m.key[j]);
+                          args.mask.visible(t.rule, head_of(t, unit, r), position, m.key[j]) &&
+                          args.tree.visible(t.s, t.b, query_of(t, r), m.key[j]);
         if (!seen) m.s[r * simd::few_keys + j] = -infinity;
       }
     }

@@ -232,6 +232,7 @@ struct attend_tiles {
   bool hides(tile_task const& t, index_t begin, index_t end, std::uint64_t members, panel const& x) const {
     index_t const first = x.position[0], last = x.position[x.rows - 1];
     if (args.index.causal && end - 1 > first) return true;
+    if (args.tree && end > t.s.keys - 64) return true;
     if ((members & x.tokens) != x.tokens) return true;
     for (int h = 0; h < t.group; ++h)
       if (!args.mask.sees_all(t.rule, t.head + h, first, last, begin, end)) return true;
@@ -246,6 +247,10 @@ struct attend_tiles {
       for (int j = 0; j < count; ++j)
         for (int r = 0; r < x.rows; ++r)
           if (!args.mask.visible(t.rule, head_of(t, x, r), x.position[r], key[j])) s[j * x.width + r] = -infinity;
+    if (args.tree)
+      for (int j = 0; j < count; ++j)
+        for (int r = 0; r < x.rows; ++r)
+          if (!args.tree.visible(t.s, t.b, query_of(t, x, r), key[j])) s[j * x.width + r] = -infinity;
   }
 
   /// Adds values of which some are read by some rows only: 0 * NaN must not reach the others, so rows of V with an infinity or a NaN

@@ -1,33 +1,12 @@
 #pragma once
 #include <lacuna/exec/cuda_executor.cuh>
 #include <lacuna/kernels/sm80/attend_prefill.cuh>
+#include <lacuna/kernels/sm80/check_copies.cuh>
 
 namespace lacuna::sm80 {
 inline namespace LACUNA_ARCH_NAMESPACE {
 
 namespace detail {
-
-/// Refuses rows that 16-byte copies cannot address.
-template <class T>
-status check_copies(char const* name, tensor_view<T, 4> const& v) {
-  if (reinterpret_cast<std::uintptr_t>(v.data) % 16) return refuse(name, " starts off a 16-byte boundary");
-  for (int r = 0; r < 3; ++r)
-    if (v.stride[r] * sizeof(T) % 16) return refuse(name, " has stride ", v.stride[r], "; expected a multiple of 8 elements");
-  return {};
-}
-
-template <class Kv>
-status check_copies(Kv const& kv) {
-  if constexpr (requires { kv.keys.stride; }) {
-    if (status s = check_copies("k", kv.keys); !s) return s;
-    return check_copies("v", kv.values);
-  } else {
-    constexpr int bytes = sizeof(typename Kv::element);
-    if (kv.key_stride() * bytes % 16) return refuse("k has stride ", kv.key_stride(), "; expected a multiple of 8 elements");
-    if (kv.value_stride() * bytes % 16) return refuse("v has stride ", kv.value_stride(), "; expected a multiple of 8 elements");
-    return {};
-  }
-}
 
 template <class T>
 status check_output(tensor_view<T, 4> const& v) {
@@ -52,8 +31,8 @@ status launch_prefill(cuda_executor const& exec, Args const& args, int group) {
 /// 16-byte copies cannot address.
 template <int KeyDim, int ValueDim, class Args>
 status launch_prefill(cuda_executor const& exec, Args const& args) {
-  if (status s = detail::check_copies("q", args.q); !s) return s;
-  if (status s = detail::check_copies(args.kv); !s) return s;
+  if (status s = check_copies("q", args.q); !s) return s;
+  if (status s = check_copies(args.kv); !s) return s;
   if (status s = detail::check_output(args.out); !s) return s;
   using tall = attend_prefill<Args, KeyDim, ValueDim, 128>;
   using low = attend_prefill<Args, KeyDim, ValueDim, 64>;

@@ -26,7 +26,7 @@ struct query_tiling {
 
   template <class Args>
   LACUNA_HD index_t parts(Args const& a) const {
-    return ceil_div<index_t>(a.index.tile_rows, tokens);
+    return ceil_div<index_t>(min<index_t>(a.index.tile_rows, a.shape.queries), tokens);
   }
   template <class Args>
   LACUNA_HD index_t tiles_per_head(Args const& a) const {

@@ -59,15 +59,18 @@ class softmax_rows {
   /// The first half of absorb(): takes the logits' maxima in. Each of the logits must then be weighed.
   template <int N>
   __device__ row_factors raise(float const (&logits)[N], logit_scale const& scale) {
-    float peak[2][4];  // four chains a row: each step waits for the one before
+    constexpr int chains = N < 16 ? N / 4 : 4;  // of maxima, for a row: each step waits for the one before
+    float peak[2][chains];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) peak[i % 2][i / 2] = fmaxf(logits[i / 2 * 4 + i % 2 * 2], logits[i / 2 * 4 + i % 2 * 2 + 1]);
+    for (int i = 0; i < 2 * chains; ++i) peak[i % 2][i / 2] = fmaxf(logits[i / 2 * 4 + i % 2 * 2], logits[i / 2 * 4 + i % 2 * 2 + 1]);
 #pragma unroll
-    for (int i = 16; i < N; i += 2) peak[i / 2 % 2][i / 4 % 4] = fmaxf(peak[i / 2 % 2][i / 4 % 4], fmaxf(logits[i], logits[i + 1]));
+    for (int i = 16; i < N; i += 2) peak[i / 2 % 2][i / 4 % chains] = fmaxf(peak[i / 2 % 2][i / 4 % chains], fmaxf(logits[i], logits[i + 1]));
     row_factors keep;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float top = fmaxf(fmaxf(fmaxf(peak[r][0], peak[r][1]), fmaxf(peak[r][2], peak[r][3])), max_[r]);
+      float top = max_[r];
+#pragma unroll
+      for (float const x : peak[r]) top = fmaxf(top, x);
       top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
       top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
       float const before = max_[r];
