@@ -1,5 +1,6 @@
 #pragma once
 // Everything that compiles without a CUDA toolkit.
+#include <lacuna/attention/index_cache.hpp>
 #include <lacuna/attention/merge.hpp>
 #include <lacuna/attention/sparse_attention.hpp>
 #include <lacuna/core/dlpack.hpp>

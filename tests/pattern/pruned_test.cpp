@@ -138,7 +138,7 @@ TEST_CASE("what a stage keeps is part of what the one before kept") {
   auto const memory = [&](std::size_t bytes) { return std::vector<std::byte>(bytes + 256); };
   auto kept = memory(small.kept_bytes(p.shape)), scratch = memory(small.scratch_bytes(p.shape));
   auto const aligned = [](std::vector<std::byte>& v) { return v.data() + (256 - reinterpret_cast<std::uintptr_t>(v.data()) % 256) % 256; };
-  small.scan(host, p.inputs(), true, aligned(kept), aligned(scratch)).or_throw();
+  small.scan(host, p.inputs(), true, {aligned(kept), aligned(scratch), p.shape}).or_throw();
   auto const stages = small.kept(aligned(kept), p.shape);
   for (index_t row = 0; row < 2 * 2 * 7; ++row)
     for (int i = 0; i < stages[1].count[row]; ++i) {

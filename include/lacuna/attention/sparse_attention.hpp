@@ -108,13 +108,32 @@ class sparse_attention {
     return prefill(exec, plan, scratch, io, kv);
   }
 
+  /// One decode step of a layer whose lists outlive steps: see index_cache. The cache was made for the plan's shape and has this
+  /// attention's pattern in that layer.
+  template <class Exec, class Kv, class Cache>
+  status decode(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv,
+                Cache const& cache, int layer) const {
+    if (status s = build(exec, plan, scratch, io, kv, cache, layer); !s) return s;
+    return attend(exec, plan, scratch, io, kv);
+  }
+
+  template <class Exec, class Kv, class Cache>
+  status build(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv,
+               Cache const& cache, int layer) const {
+    if (status s = check_run(exec, plan, scratch, io, kv); !s) return s;
+    if (status s = check_cache(plan, cache, layer); !s) return s;
+    auto const inputs = make_inputs(plan, io, kv);
+    if (inputs.shape.batch == 0 || inputs.shape.queries == 0) return {};
+    std::byte* const memory = plan.pattern_workspace(scratch.data()) + pattern_.kept_bytes(plan.shape());
+    return cache.build(inputs, layer, memory, plan.index(scratch.data()));
+  }
+
   /// Only chooses keys: fills plan.index(scratch.data()).
   template <class Exec, class Kv = contiguous>
   status build(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv) const {
     if (status s = check_run(exec, plan, scratch, io, kv); !s) return s;
-    attention_shape const shape = run_shape(plan, io, kv);
-    if (shape.batch == 0 || shape.queries == 0) return {};
-    build_inputs<element, Kv> const inputs{shape, io.lengths, without_batch(io.q, io.lengths.query_offsets), kv, logits()};
+    auto const inputs = make_inputs(plan, io, kv);
+    if (inputs.shape.batch == 0 || inputs.shape.queries == 0) return {};
     return build_all(pattern_, exec, inputs, plan.pattern_workspace(scratch.data()), plan.index(scratch.data()));
   }
 
@@ -212,6 +231,29 @@ class sparse_attention {
   static tensor_view<T, Rank> without_batch(tensor_view<T, Rank> v, bool packed) {
     if (packed) v.stride[0] = 0;
     return v;
+  }
+
+  template <class Kv>
+  build_inputs<element, Kv> make_inputs(attention_plan const& plan, io_type const& io, Kv const& kv) const {
+    return {run_shape(plan, io, kv), io.lengths, without_batch(io.q, io.lengths.query_offsets), kv, logits()};
+  }
+
+  template <class Cache>
+  status check_cache(attention_plan const& plan, Cache const& cache, int layer) const {
+    attention_shape const &s = plan.shape(), &c = cache.shape();
+    if (layer < 0 || layer >= cache.layers()) return refuse("layer is ", layer, "; the cache has ", cache.layers());
+    if (c.batch != s.batch || c.queries != s.queries || c.keys != s.keys || c.query_heads != s.query_heads || c.kv_heads != s.kv_heads)
+      return refuse("the cache is for ", c.batch, " sequences of ", c.queries, " queries and ", c.keys, " keys with ", c.query_heads,
+                    " and ", c.kv_heads, " heads; the plan for ", s.batch, ", ", s.queries, ", ", s.keys, ", ", s.query_heads, " and ",
+                    s.kv_heads);
+    if constexpr (std::equality_comparable<pattern_type>)
+      if (!(cache.pattern(layer) == pattern_))
+        return refuse("layer ", layer, " of the cache has a pattern of other amounts than this attention");
+    index_t const listed = pattern_.list_keys(s, cache.most_behind());
+    index_t const needed = options_.rope.positions_needed(s.keys, listed, plan.layout().tile_rows);
+    if (options_.rope.turns() && options_.rope.table.positions < needed)
+      return refuse("attend rope has a table of ", options_.rope.table.positions, " positions; lists that outlive steps reach ", needed);
+    return {};
   }
 
   template <class Kv>

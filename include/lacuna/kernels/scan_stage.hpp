@@ -2,6 +2,7 @@
 #include <lacuna/kernels/choose_chunks.hpp>
 #include <lacuna/kernels/scan_queries.hpp>
 #include <lacuna/pruning/chunk_scan.hpp>
+#include <lacuna/pruning/refresh.hpp>
 #include <lacuna/pruning/scan_grid.hpp>
 
 #include <cstddef>
@@ -27,6 +28,8 @@ struct stage_args {
   Stage stage;
   kept_chunks from;  // of the stage before; chunk 0: this is the first stage
   kept_chunks to;
+  refresh_gate gate;
+  int number = 0;  // of the stage
   summary_rows summaries;
 
   /// A query block of one list: what a task works on.
@@ -35,7 +38,7 @@ struct stage_args {
     int list;
     sequence s;
     int rows;      // queries that exist
-    bool scanned;  // the block is one that the grid looks at
+    bool scanned;  // the block is one that the grid looks at, and its turn has come
     candidate_row offered;
     index_t chunks;  // of the position style's numbering
   };
@@ -54,8 +57,15 @@ struct stage_args {
     else
       x.offered =
           candidate_row::within(Stage::chunk, grid.sinks, from, from.row_at(x.b, x.list, x.block * to.query_block / from.query_block));
+    x.scanned = gate.due(x.b, number) || outdated(x);
     x.chunks = rope.numbers == chunk_numbers::grid ? x.offered.grid_chunks() : x.offered.count;
     return x;
+  }
+
+  /// Lists never outlive the tokens they name: where a sequence has become shorter, or the stage before has run, they are made anew.
+  LACUNA_HD bool outdated(task const& t) const {
+    index_t const end = to.end[to.row_at(t.b, t.list, t.block)];
+    return from.chunk == 0 ? end > t.offered.end : end != t.offered.end;
   }
 
   LACUNA_HD scan_block block_of(task const& t) const { return {t.b, t.block * to.query_block, t.rows, stage.pool, t.chunks, t.s}; }
@@ -164,6 +174,8 @@ template <class Inputs, class Stage>
 struct summarize_chunks {
   Inputs in;
   std::int32_t sinks;
+  refresh_gate gate;
+  int number;  // of the stage
   summary_rows to;
 
   using rule_type = typename Stage::rule_type;
@@ -177,6 +189,7 @@ struct summarize_chunks {
     index_t const chunk = block % to.chunks, b = block / to.chunks / in.shape.kv_heads;
     int const head = static_cast<int>(block / to.chunks % in.shape.kv_heads), dim = in.shape.key_dim;
     sequence const s = sequence_at(in.lengths, in.shape, b);
+    if (!gate.due(b, number)) return;
     index_t const begin = sinks + chunk * Stage::chunk, end = min<index_t>(begin + Stage::chunk, s.keys);
     for (int d = team.rank(); d < dim && begin < end; d += team.size())
       for (int plane = 0; plane < rule_type::planes; ++plane) {

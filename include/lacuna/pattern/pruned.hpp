@@ -16,6 +16,13 @@ enum class mask_scope {
   query_head,
 };
 
+/// Memory of a pruning run, laid out for the capacities it was made for.
+struct scan_memory {
+  std::byte* kept;     // kept_bytes(capacity): what the stages kept
+  std::byte* scratch;  // scratch_bytes(capacity)
+  attention_shape capacity;
+};
+
 /// Sinks, a window, and what stage after stage of pruning keeps of the keys between. Stage i scores the chunks that stage i - 1 kept;
 /// chunks shrink from stage to stage and so do budgets. Text no longer than sinks + window + the last budget is read whole. [InfiniteHiP]
 ///
@@ -58,9 +65,9 @@ struct pruned {
     return {.spans = static_cast<int>(1 + min<index_t>(stage.template get<stages - 1>().keep_chunks(), there))};
   }
 
-  /// Most keys of a list whose stages ran at most `steps` queries ago.
-  index_t list_keys(attention_shape const& s, index_t steps = 0) const {
-    index_t const behind = max(scan_window_tokens() - window, 0) + index_t{query_stride} * first().query_block + steps;
+  /// Most keys of a list whose stages ran when the sequence was up to `grown` tokens shorter.
+  index_t list_keys(attention_shape const& s, index_t grown = 0) const {
+    index_t const behind = max(scan_window_tokens() - window, 0) + index_t{query_stride} * first().query_block + grown;
     return min<index_t>(s.keys, sinks + stage.template get<stages - 1>().keep + behind + window + tile_rows());
   }
 
@@ -88,25 +95,26 @@ struct pruned {
     return count.bytes();
   }
 
-  /// Runs stages `begin` .. `end` - 1. Those before have left their results in `kept` [kept_bytes].
+  /// Runs the stages whose turn has come, from stage `first_stage` on; those that do not run have left their results in memory.kept.
   template <class Exec, class Inputs>
-  status scan(Exec const& exec, Inputs const& in, bool causal, std::byte* kept_memory, std::byte* scratch_memory, int begin = 0,
-              int end = stages) const {
-    detail::carver scratch_block{scratch_memory};
-    auto const results = kept(kept_memory, in.shape);
-    scratch const m = scratch::carve(scratch_block, *this, in.shape);
+  status scan(Exec const& exec, Inputs const& in, bool causal, scan_memory const& memory, refresh_gate const& gate = {},
+              int first_stage = 0) const {
+    detail::carver block{memory.scratch};
+    auto const results = kept(memory.kept, memory.capacity);
+    scratch const m = scratch::carve(block, *this, memory.capacity);
     status s;
     for_each_stage(stage, [&](auto i) {
-      if (s && i() >= begin && i() < end) static_cast<void>(s = run_stage<i()>(exec, in, causal, results, m));
+      if (s && i() >= first_stage) static_cast<void>(s = run_stage<i()>(exec, in, causal, results, m, gate));
     });
     return s;
   }
 
   /// Fills every list of the index from what the last stage kept.
   template <class Exec>
-  status write(Exec const& exec, attention_shape const& s, sequence_lengths const& lengths, std::byte* kept_memory,
+  status write(Exec const& exec, attention_shape const& s, sequence_lengths const& lengths, scan_memory const& memory,
                sparse_index const& index) const {
-    return launch_in_order(exec, pruned_lists{s, lengths, index, grid(s, index.causal), window, kept(kept_memory, s)[stages - 1]});
+    auto const results = kept(memory.kept, memory.capacity);
+    return launch_in_order(exec, pruned_lists{s, lengths, index, grid(s, index.causal), window, results[stages - 1]});
   }
 
   friend bool operator==(pruned const&, pruned const&) = default;
@@ -186,6 +194,7 @@ struct pruned {
     float *queries = nullptr, *scores = nullptr, *summaries = nullptr;
     std::int32_t* chosen = nullptr;
     index_t workers = 1, most = 0;
+    index_t summary_chunks[sizeof...(Stages)] = {};
 
     /// Stages run one after the other in the same memory.
     static scratch carve(detail::carver& block, pruned const& p, attention_shape const& s) {
@@ -197,8 +206,9 @@ struct pruned {
         m.most = max(m.most, p.template candidates<i()>(s));
         tasks = max(tasks, s.batch * p.lists(s) * ceil_div<index_t>(s.queries, now.query_block));
         query_floats = max(query_floats, scan_queries<rule>::floats(s.key_dim, now.query_block));
+        m.summary_chunks[i()] = p.grid_chunks(s, chunks[i()]);
         if constexpr (KeySummary<rule>)
-          summary_floats = max(summary_floats, s.batch * s.kv_heads * p.grid_chunks(s, chunks[i()]) * rule::planes * s.key_dim);
+          summary_floats = max(summary_floats, s.batch * s.kv_heads * m.summary_chunks[i()] * rule::planes * s.key_dim);
       });
       m.workers = min<index_t>(tasks, 512);  // enough to fill a GPU
       m.queries = block.take<float>(m.workers * query_floats), m.summaries = block.take<float>(summary_floats);
@@ -209,15 +219,15 @@ struct pruned {
 
   template <int I, class Exec, class Inputs>
   status run_stage(Exec const& exec, Inputs const& in, bool causal, std::array<kept_chunks, sizeof...(Stages)> const& kept,
-                   scratch const& m) const {
+                   scratch const& m, refresh_gate const& gate) const {
     using stage_t = stage_type<I>;
-    stage_args<Inputs, stage_t> args{in, grid(in.shape, causal), rope, stage.template get<I>(), {}, kept[I], {}};
+    stage_args<Inputs, stage_t> args{in, grid(in.shape, causal), rope, stage.template get<I>(), {}, kept[I], gate, I, {}};
     if constexpr (I > 0) args.from = kept[I - 1];
     scan_stage<Inputs, stage_t> body{args, m.queries, m.scores, m.chosen, m.most, m.workers};
     if constexpr (KeySummary<typename stage_t::rule_type>) {
       int const floats = stage_t::rule_type::planes * in.shape.key_dim;
-      body.args.summaries = {m.summaries, grid_chunks(in.shape, chunks[I]), in.shape.kv_heads, floats};
-      if (status s = launch_in_order(exec, summarize_chunks<Inputs, stage_t>{in, sinks, body.args.summaries}); !s) return s;
+      body.args.summaries = {m.summaries, m.summary_chunks[I], in.shape.kv_heads, floats};
+      if (status s = launch_in_order(exec, summarize_chunks<Inputs, stage_t>{in, sinks, gate, I, body.args.summaries}); !s) return s;
     }
     if constexpr (std::same_as<Exec, host_executor>)
       return scan_on_host(exec, body);
@@ -242,9 +252,9 @@ struct pattern_traits<pruned<Stages...>> {
 
   template <class Exec, class Inputs>
   static status build_all(pattern const& p, Exec const& exec, Inputs const& in, std::byte* workspace, sparse_index const& index) {
-    std::byte* const scratch = workspace + p.kept_bytes(in.shape);
-    if (status s = p.scan(exec, in, index.causal, workspace, scratch); !s) return s;
-    return p.write(exec, in.shape, in.lengths, workspace, index);
+    scan_memory const memory{workspace, workspace + p.kept_bytes(in.shape), in.shape};
+    if (status s = p.scan(exec, in, index.causal, memory); !s) return s;
+    return p.write(exec, in.shape, in.lengths, memory, index);
   }
 };
 
