@@ -2,6 +2,7 @@
 // Everything that compiles without a CUDA toolkit.
 #include <lacuna/attention/index_cache.hpp>
 #include <lacuna/attention/merge.hpp>
+#include <lacuna/attention/recall.hpp>
 #include <lacuna/attention/sparse_attention.hpp>
 #include <lacuna/core/dlpack.hpp>
 #include <lacuna/core/visited.hpp>
@@ -9,6 +10,7 @@
 #include <lacuna/pattern/block_sparse.hpp>
 #include <lacuna/pattern/break_even.hpp>
 #include <lacuna/pattern/dense.hpp>
+#include <lacuna/pattern/infinite_hip.hpp>
 #include <lacuna/pattern/per_head.hpp>
 #include <lacuna/pattern/pruned.hpp>
 #include <lacuna/pattern/sliding_window.hpp>

@@ -249,18 +249,22 @@ struct pruned_oracle {
       }
     }
     if (count < order.size() && count > 0) {
-      if (now.judge == rule::midpoint)  // rounding to bf16 decides: nothing may lie near the edge of two numbers
-        for (std::size_t i = 0; i < order.size(); ++i) decided(rounding_margin(score[i]), 0);
+      double const last = score[order[count - 1]], next = score[order[count]];
+      if (now.judge == rule::midpoint)  // rounding to bf16 decides: no score near the cut may lie near the edge of two numbers
+        for (double const x : score)
+          decided(std::min(std::abs(x - last), std::abs(x - next)) > 2 * bf16_unit(last) ? 1e9 : rounding_margin(x), 0);
       else
-        decided(score[order[count - 1]], score[order[count]]);
+        decided(last, next);
     }
     order.resize(count);
     std::sort(order.begin(), order.end());
     return order;
   }
 
+  static double bf16_unit(double x) { return std::ldexp(1.0, static_cast<int>(std::floor(std::log2(std::abs(x)))) - 7); }
+
   static double rounding_margin(double x) {
-    double const unit = std::ldexp(1.0, static_cast<int>(std::floor(std::log2(std::abs(x)))) - 7), at = std::abs(x) / unit;
+    double const unit = bf16_unit(x), at = std::abs(x) / unit;
     return std::abs(at - std::floor(at) - 0.5) * unit;
   }
 };

@@ -137,6 +137,14 @@ class sparse_attention {
     return build_all(pattern_, exec, inputs, plan.pattern_workspace(scratch.data()), plan.index(scratch.data()));
   }
 
+  /// Looks at how much softmax mass the index that the workspace holds captures: see recall_meter.
+  template <class Exec, class Meter, class Kv = contiguous>
+  status measure(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv,
+                 Meter const& meter) const {
+    if (status s = check_run(exec, plan, scratch, io, kv); !s) return s;
+    return meter.add(make_inputs(plan, io, kv), plan.index(scratch.data()));
+  }
+
   /// Only attends, over the index that the workspace holds from the last build with this plan, or that the caller filled.
   template <class Exec, class Kv = contiguous>
   status attend(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv) const {
