@@ -39,6 +39,7 @@ struct index_capacity {
   int shared_spans = 0;  // relative ones of a head
   int columns = 0;       // of a head
   bool members = false;  // rows carry membership masks
+  int blocks = 0;        // of granularity keys that one row reads, prefix and shared spans too; 0: no bound is known
 
   friend bool operator==(index_capacity const&, index_capacity const&) = default;
 };

@@ -24,7 +24,8 @@ struct block_sparse_of {
 
   /// A tile lies across two blocks at most, and both are kept. No two spans touch.
   index_capacity capacity(attention_shape const& s) const {
-    return {.spans = static_cast<int>(min<index_t>(max(keep_blocks, 2), ceil_div<index_t>(key_blocks(s), 2)))};
+    index_t const kept = max(keep_blocks, 2);
+    return {.spans = static_cast<int>(min(kept, ceil_div<index_t>(key_blocks(s), 2))), .blocks = static_cast<int>(min(kept, key_blocks(s)))};
   }
 
   std::size_t workspace_bytes(attention_shape const& s) const {
