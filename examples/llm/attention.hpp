@@ -8,6 +8,7 @@
 #include <lacuna/core/visited.hpp>
 #include <lacuna/exec/host_executor.hpp>
 #include <lacuna/exec/workspace.hpp>
+#include <lacuna/rope/rope_table.hpp>
 
 #include "pattern_spec.hpp"
 
@@ -37,6 +38,14 @@ struct visited_cells {
   std::vector<float> share;  // [rows, columns] of the cell's causal pairs
 };
 
+/// What patterns that set positions must know of a layer and its model.
+struct layer_place {
+  int layer = 0;
+  lacuna::rope_table table = {};  // where Exec's bodies can reach it
+  std::int32_t trained_tokens = 0;
+  float logit_factor = 1;
+};
+
 /// Throws llm::error naming the sizes that attention is built for if `head_size` is not among them.
 void check_head_size(int head_size);
 
@@ -50,20 +59,20 @@ class basic_attention {
   explicit basic_attention(Exec exec) : exec_(exec) {}
 
   /// Each query reads the keys that the pattern keeps.
-  void prefill(pattern_spec const& pattern, tensors_type const& tensors);
+  void prefill(pattern_spec const& pattern, tensors_type const& tensors, layer_place const& place = {});
 
   /// Pairs that the pattern keeps on these tensors.
-  lacuna::pair_count count(pattern_spec const& pattern, tensors_type const& tensors);
+  lacuna::pair_count count(pattern_spec const& pattern, tensors_type const& tensors, layer_place const& place = {});
   visited_cells draw(pattern_spec const& pattern, tensors_type const& tensors, int head, std::int64_t cell);
 
-  /// Few queries: each reads all keys up to its own position, split over the threads.
-  void decode(tensors_type const& tensors);
+  /// Few queries, split over the threads: each reads all keys up to its own position, or what a pattern that sets positions keeps.
+  void decode(tensors_type const& tensors, pattern_spec const& pattern = {.kind = pattern_kind::dense}, layer_place const& place = {});
 
  private:
   lacuna::workspace<Exec> const& workspace_of(std::size_t bytes);
   /// Builds the pattern's index alone and hands a copy in host memory to `read`.
   template <class Read>
-  void read_index(pattern_spec const& pattern, tensors_type const& tensors, Read const& read);
+  void read_index(pattern_spec const& pattern, tensors_type const& tensors, layer_place const& place, Read const& read);
 
   Exec exec_;
   std::optional<lacuna::workspace<Exec>> workspace_;  // grows, and is kept between layers

@@ -12,6 +12,7 @@
 
 #include "attention.hpp"
 #include "error.hpp"
+#include "extended_patterns.hpp"
 
 namespace llm {
 namespace detail {
@@ -72,12 +73,16 @@ void with_pattern(pattern_spec const& spec, int heads, Work const& work) {
       return work(lacuna::block_sparse{.keep_blocks = spec.first});
     case pattern_kind::per_head:
       return work(profile_of(spec, heads));
+    default:
+      throw error("pattern '" + text_of(spec) + "' runs on the host only; ask for --backend host");
   }
 }
 
 /// Calls work(sparse_attention).
 template <class T, class Work>
-void with_attention(pattern_spec const& spec, basic_attention_tensors<T> const& tensors, Work const& work) {
+void with_attention(pattern_spec const& spec, basic_attention_tensors<T> const& tensors, layer_place const& place, Work const& work) {
+  if constexpr (std::is_same_v<T, float>)
+    if (sets_positions(spec)) return with_extended_attention<T>(spec, tensors.head_size(), place, work);
   with_head_size(tensors.head_size(), [&](auto head_size) {
     with_pattern(spec, tensors.query_heads(), [&](auto const& pattern) {
       using config = configuration<T, std::remove_cvref_t<decltype(pattern)>, head_size()>;
@@ -116,16 +121,17 @@ lacuna::workspace<Exec> const& basic_attention<Exec, T>::workspace_of(std::size_
 }
 
 template <class Exec, class T>
-void basic_attention<Exec, T>::prefill(pattern_spec const& pattern, tensors_type const& tensors) {
-  detail::with_attention(pattern, tensors, [&](auto const& attend) {
+void basic_attention<Exec, T>::prefill(pattern_spec const& pattern, tensors_type const& tensors, layer_place const& place) {
+  detail::with_attention(pattern, tensors, place, [&](auto const& attend) {
     auto const plan = attend.plan_prefill(exec_, detail::shape_of(tensors));
     attend.prefill(exec_, plan, workspace_of(plan.workspace_bytes()), detail::io_of(tensors), detail::kv_of(tensors)).or_throw();
   });
 }
 
 template <class Exec, class T>
-void basic_attention<Exec, T>::decode(tensors_type const& tensors) {
-  detail::with_attention({.kind = pattern_kind::dense}, tensors, [&](auto const& attend) {
+void basic_attention<Exec, T>::decode(tensors_type const& tensors, pattern_spec const& pattern, layer_place const& place) {
+  pattern_spec const kept = sets_positions(pattern) ? pattern : pattern_spec{.kind = pattern_kind::dense};
+  detail::with_attention(kept, tensors, place, [&](auto const& attend) {
     auto const plan = attend.plan_decode(exec_, detail::shape_of(tensors));
     attend.decode(exec_, plan, workspace_of(plan.workspace_bytes()), detail::io_of(tensors), detail::kv_of(tensors)).or_throw();
   });
@@ -133,8 +139,9 @@ void basic_attention<Exec, T>::decode(tensors_type const& tensors) {
 
 template <class Exec, class T>
 template <class Read>
-void basic_attention<Exec, T>::read_index(pattern_spec const& pattern, tensors_type const& tensors, Read const& read) {
-  detail::with_attention(pattern, tensors, [&](auto const& attend) {
+void basic_attention<Exec, T>::read_index(pattern_spec const& pattern, tensors_type const& tensors, layer_place const& place,
+                                          Read const& read) {
+  detail::with_attention(pattern, tensors, place, [&](auto const& attend) {
     auto const plan = attend.plan_prefill(exec_, detail::shape_of(tensors));
     auto const& scratch = workspace_of(plan.workspace_bytes());
     attend.build(exec_, plan, scratch, detail::io_of(tensors), detail::kv_of(tensors)).or_throw();
@@ -146,16 +153,16 @@ void basic_attention<Exec, T>::read_index(pattern_spec const& pattern, tensors_t
 }
 
 template <class Exec, class T>
-lacuna::pair_count basic_attention<Exec, T>::count(pattern_spec const& pattern, tensors_type const& tensors) {
+lacuna::pair_count basic_attention<Exec, T>::count(pattern_spec const& pattern, tensors_type const& tensors, layer_place const& place) {
   lacuna::pair_count count;
-  read_index(pattern, tensors, [&](auto const& index, auto const& shape) { count = lacuna::visited_pairs(index, shape); });
+  read_index(pattern, tensors, place, [&](auto const& index, auto const& shape) { count = lacuna::visited_pairs(index, shape); });
   return count;
 }
 
 template <class Exec, class T>
 visited_cells basic_attention<Exec, T>::draw(pattern_spec const& pattern, tensors_type const& tensors, int head, std::int64_t cell) {
   visited_cells cells;
-  read_index(pattern, tensors, [&](auto const& index, auto const& shape) { cells = detail::paint(index, shape, head, cell); });
+  read_index(pattern, tensors, {}, [&](auto const& index, auto const& shape) { cells = detail::paint(index, shape, head, cell); });
   return cells;
 }
 

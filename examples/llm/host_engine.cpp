@@ -32,11 +32,21 @@ host_engine::host_engine(gguf_view const& file, lacuna::host_executor const& exe
 }
 
 void host_engine::make_room(std::int64_t tokens) {
+  pattern_ = {.kind = pattern_kind::dense};
+  positions_.reset();
   if (cache_ && cache_->capacity() >= tokens) return;
   cache_.reset();
   cache_.emplace(config(), tokens, [](std::size_t size) { return float_buffer(size); });
   rope_ = rope_table(tokens, config().head_size, config().rope_base, config().pairs);
 }
+
+void host_engine::begin_prompt(pattern_spec const& pattern, std::int64_t tokens) {
+  pattern_ = pattern;
+  positions_.reset();
+  if (sets_positions(pattern)) positions_.emplace(config(), pattern, tokens, cache_->capacity());
+}
+
+layer_place host_engine::place_of(int layer) const { return positions_ ? positions_->place_of(layer) : layer_place{}; }
 
 void host_engine::make_room_to_keep(std::int64_t rows) { fit(kept_, rows * config().embedding); }
 
@@ -52,10 +62,10 @@ void host_engine::project(int layer, token_range range) {
 }
 
 void host_engine::attend(int layer, token_range range, pattern_spec const& pattern) {
-  attention_.prefill(pattern, tensors_of(layer, range));
+  attention_.prefill(pattern, tensors_of(layer, range), place_of(layer));
 }
 
-void host_engine::attend_densely(int layer, token_range range) { attention_.decode(tensors_of(layer, range)); }
+void host_engine::attend_densely(int layer, token_range range) { attention_.decode(tensors_of(layer, range), pattern_, place_of(layer)); }
 
 void host_engine::finish_layer(int layer, std::int64_t rows, std::int64_t first_needed) {
   for_each_tile(rows, [&](tile const& place) {
@@ -64,7 +74,7 @@ void host_engine::finish_layer(int layer, std::int64_t rows, std::int64_t first_
 }
 
 lacuna::pair_count host_engine::count_pairs(int layer, token_range range, pattern_spec const& pattern) {
-  return attention_.count(pattern, tensors_of(layer, range));
+  return attention_.count(pattern, tensors_of(layer, range), place_of(layer));
 }
 
 layered_engine::square_sums host_engine::compare_with_dense(int layer, token_range range) {
@@ -72,7 +82,11 @@ layered_engine::square_sums host_engine::compare_with_dense(int layer, token_ran
   auto const size = static_cast<std::size_t>(reference.out.size());
   float_buffer dense(size);
   reference.out.data = dense.data();
-  attention_.prefill({.kind = pattern_kind::dense}, reference);
+  if (positions_) {
+    attention_.prefill({.kind = pattern_kind::dense_ntk}, reference, positions_->unscaled_place());
+  } else {
+    attention_.prefill({.kind = pattern_kind::dense}, reference);
+  }
   square_sums sums{};
   for (std::size_t i = 0; i < size; ++i) {
     double const expected = dense.data()[i];
@@ -155,7 +169,7 @@ void host_engine::rotate_and_store(int layer, tile const& place, std::int64_t po
   auto const values = cache_->values(layer, tokens);
   for (auto row = place.first; row < place.first + place.rows; ++row, qkv += config().qkv_size()) {
     auto const at = position + row;
-    for (int head = 0; head < config().query_heads + config().kv_heads; ++head) rope_.rotate(at, qkv + head * dim);
+    for (int head = 0; !positions_ && head < config().query_heads + config().kv_heads; ++head) rope_.rotate(at, qkv + head * dim);
     std::copy_n(qkv, config().q_size(), q_.data() + row * config().q_size());
     for (int head = 0; head < config().kv_heads; ++head) {
       std::copy_n(qkv + config().q_size() + head * dim, dim, keys.row(0, at, head));

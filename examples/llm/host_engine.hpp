@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "extended_positions.hpp"
 #include "float_buffer.hpp"
 #include "kv_cache.hpp"
 #include "layer_math.hpp"
@@ -23,6 +24,7 @@ class host_engine : public layered_engine {
 
   void make_room(std::int64_t tokens) override;
   void make_room_to_keep(std::int64_t rows) override;
+  void begin_prompt(pattern_spec const& pattern, std::int64_t tokens) override;
   void embed(std::span<token const> tokens) override;
   void project(int layer, token_range range) override;
   void attend(int layer, token_range range, pattern_spec const& pattern) override;
@@ -36,6 +38,7 @@ class host_engine : public layered_engine {
   std::vector<row_result> score_kept(std::span<token const> targets) override;
 
   attention_tensors tensors_of(int layer, token_range range);
+  layer_place place_of(int layer) const;
   template <class Work>
   void for_each_tile(std::int64_t rows, Work const& work) const;
   std::size_t scratch_floats(std::int64_t rows) const;
@@ -51,10 +54,12 @@ class host_engine : public layered_engine {
   attention attention_;
   std::optional<kv_cache<float, float_buffer>> cache_;
   rope_table rope_;
-  float_buffer x_;     // [rows, embedding], the residual stream of the tokens being read
-  float_buffer q_;     // [rows, query heads, head size]
-  float_buffer out_;   // like q
-  float_buffer kept_;  // [kept rows, embedding], normed
+  pattern_spec pattern_{.kind = pattern_kind::dense};  // of the prompt
+  std::optional<extended_positions> positions_;        // if the pattern sets them
+  float_buffer x_;                                     // [rows, embedding], the residual stream of the tokens being read
+  float_buffer q_;                                     // [rows, query heads, head size]
+  float_buffer out_;                                   // like q
+  float_buffer kept_;                                  // [kept rows, embedding], normed
 };
 
 }  // namespace llm

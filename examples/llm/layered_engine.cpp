@@ -57,6 +57,7 @@ prefill_result layered_engine::prefill(std::span<token const> tokens, prefill_re
   auto const chunk = request.chunk > 0 ? std::min(request.chunk, total) : total;
   kept_rows_ = 0;
   make_room_to_keep(std::min(request.kept_rows, total));
+  begin_prompt(request.pattern, total);
   synchronize();
   auto const begin = clock::now();
   pass state{.tokens = {}, .request = &request};

@@ -43,6 +43,8 @@ class layered_engine : public engine {
   /// For keys and values, contents need not survive.
   virtual void make_room(std::int64_t tokens) = 0;
   virtual void make_room_to_keep(std::int64_t rows) = 0;
+  /// A prompt of so many tokens comes, and is read with the pattern.
+  virtual void begin_prompt(pattern_spec const&, std::int64_t) {}
 
   /// Starts the residual stream of these tokens.
   virtual void embed(std::span<token const> tokens) = 0;

@@ -88,6 +88,10 @@ options parse_options(std::span<char const* const> arguments) {
     if (value.empty()) throw error(std::string(name) + " needs a value; --help says which");
     found->second(result, value);
   }
+  for (auto const& pattern : result.patterns) {
+    if (result.png && sets_positions(pattern))
+      throw error("--png draws turned keys, which pattern '" + text_of(pattern) + "' does not keep");
+  }
   return result;
 }
 
@@ -101,7 +105,9 @@ std::string_view help_text() {
   --task LIST          passkey (default), multi_key or kv: what is hidden in the text
   --passkeys N         questions asked, 0 for none (default: as many of 10 as fit --seconds)
   --pattern LIST       comma-separated; of dense, a_shape:SINKS:WINDOW, vertical_slash:VERTICALS:SLASHES, block_sparse:BLOCKS, per_head
-                       (odd heads a_shape:64:1024, even heads vertical_slash:500:500); default: six of them
+                       (odd heads a_shape:64:1024, even heads vertical_slash:500:500); default: six of them. On the host also, with answers
+                       read the same way: infinite_hip:3k or :5k, with :exact, :midpoint, :quarter, :mean or :bound in place of
+                       halving; streaming (its sinks and window alone); dense_ntk, dense_yarn, dense_extend
   --text FILE          the text (default: /usr/share/common-licenses)
   --seed N             of the numbers hidden (default 1)
   --chunk N            prefill N tokens at a time through all layers (default: the whole prompt, layer by layer)

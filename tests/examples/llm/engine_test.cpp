@@ -12,8 +12,10 @@ struct fixture {
   llm::host_engine engine;
   std::vector<llm::token> tokens;
 
-  explicit fixture(std::string const& architecture = "llama", int threads = 2)
-      : bytes(tiny_model{.architecture = architecture}.bytes()), view(bytes), engine(view, lacuna::host_executor(threads)) {
+  explicit fixture(std::string const& architecture = "llama", int threads = 2, std::uint32_t query_heads = 4)
+      : bytes(tiny_model{.architecture = architecture, .query_heads = query_heads}.bytes()),
+        view(bytes),
+        engine(view, lacuna::host_executor(threads)) {
     for (int i = 0; i < 150; ++i) tokens.push_back((i * 37 + i * i) % 256);
   }
 
@@ -80,6 +82,52 @@ TEST_CASE("patterns that cover everything equal dense, and say that they visit e
     CHECK(result.pairs.share() == 1);
     CHECK(result.output_error < 1e-5);
   }
+}
+
+TEST_CASE("patterns that set positions equal dense on texts that they read whole, in chunks and while decoding too") {
+  for (auto const* const architecture : {"llama", "qwen2"}) {  // neighbours and halves turn together
+    fixture here(architecture, 2, 2);
+    auto const dense = here.losses({});
+    auto const expected = here.engine.next();
+    for (auto const* const list : {"infinite_hip:3k", "infinite_hip:5k:exact", "infinite_hip:3k:mean", "streaming"}) {
+      CAPTURE(list);
+      auto const pattern = llm::parse_patterns(list)[0];
+      check_close(here.losses({.pattern = pattern}), dense);
+      check_close(here.losses({.pattern = pattern, .chunk = 37}), dense);
+      here.engine.reset(150);
+      auto const result =
+          here.engine.prefill(std::span(here.tokens).first(99), {.pattern = pattern, .compare = llm::comparison::with_dense});
+      CHECK(result.pairs.share() == 1);
+      CHECK(result.output_error < 1e-4);
+      here.engine.decode(std::span(here.tokens).subspan(99, 50));
+      here.engine.decode(std::span(here.tokens).last(1));
+      CHECK(here.engine.next() == expected);
+    }
+    check_close(here.losses({}), dense);  // nothing is left behind
+  }
+}
+
+TEST_CASE("scaled and folded angles change what a model says beyond its trained length only") {
+  fixture here("llama", 2, 2);  // trained for 64 tokens
+  auto const dense = here.losses({});
+  here.tokens.resize(64);
+  auto const short_dense = here.losses({});
+  for (auto const* const list : {"dense_ntk", "dense_yarn", "dense_extend"}) {
+    CAPTURE(list);
+    check_close(here.losses({.pattern = llm::parse_patterns(list)[0]}), short_dense);
+  }
+  fixture longer("llama", 2, 2);
+  for (auto const* const list : {"dense_ntk", "dense_yarn"}) {
+    auto const scaled = longer.losses({.pattern = llm::parse_patterns(list)[0]});
+    CHECK(std::abs(scaled[149] - dense[149]) > 1e-3);
+  }
+}
+
+TEST_CASE("patterns that set positions are refused for head sizes that they are not built for") {
+  fixture here;
+  here.engine.reset(150);
+  CHECK_THROWS_WITH_AS(here.engine.prefill(here.tokens, {.pattern = llm::parse_patterns("infinite_hip:3k")[0]}),
+                       "head size is 32, expected 64 or 128 for pattern 'infinite_hip:3k'", llm::error);
 }
 
 TEST_CASE("a narrow pattern visits fewer pairs, counted exactly, and has an error") {

@@ -67,6 +67,8 @@ TEST_CASE("wrong options are refused by name") {
   CHECK(complaint({"--task", "kv,sum"}) == "--task is 'sum', expected passkey, multi_key or kv");
   CHECK(complaint({"--seed", "99999999999999999999"}) ==
         "--seed is '99999999999999999999', expected a whole number from 0 to 18446744073709551615");
+  CHECK(complaint({"--pattern", "dense,streaming", "--png", "a.png"}) ==
+        "--png draws turned keys, which pattern 'streaming' does not keep");
 }
 
 TEST_CASE("the help names every option") {
