@@ -130,7 +130,7 @@ double worst_error(std::mt19937& engine, Pattern const& pattern, attend_rope con
   } else {
     attend_args<T, contiguous_kv<T>, by_rule, attend_rope> const args{p.shape, p.lengths(), index,   io.q, kv,  io.out,
                                                                       io.lse,  p.logits,    nullptr, {},   rope};
-    attend_row<decltype(args)> const row{args, {}};
+    attend_row<std::remove_const_t<decltype(args)>> const row{args, {}};
     host.launch({row.blocks(), 128}, row).or_throw();
   }
   double worst = 0;

@@ -115,9 +115,8 @@ TEST_CASE("lists are the same from teams of threads that meet only at barriers")
   }
 }
 
-pruned const small{.sinks = 8,
-                   .window = 32,
-                   .stage = stage_list{chunk_scan<16>{.keep = 64, .query_block = 16}, chunk_scan<4>{.keep = 32, .query_block = 16}}};
+auto const small = test::pruned_by(stage_list{chunk_scan<16>{.keep = 64, .query_block = 16}, chunk_scan<4>{.keep = 32, .query_block = 16}},
+                                   {.sinks = 8, .window = 32});
 
 index_t keys_read(sparse_index const& index, pattern_problem const& p, index_t b, int list, index_t tile) {
   return static_cast<index_t>(test::keys_of(index, p.sequence(b), b, list, tile).keys.size());
@@ -175,9 +174,9 @@ TEST_CASE("a planted key among 64K is kept by the exact rule, and by halving whe
       CHECK(all.size() < 3500);
       return std::binary_search(all.begin(), all.end(), static_cast<std::int32_t>(at));
     };
-    CHECK(read(pruned{.stage = stage_list{chunk_scan<8, every_token>{.keep = 2048}}}));
+    CHECK(read(test::pruned_by(stage_list{chunk_scan<8, every_token>{.keep = 2048}})));
     for (index_t t = at / 256 * 256; t < (at / 256 + 1) * 256; ++t) plant(t, 8.0f / (2 + std::abs(t - at) / 16));
-    CHECK(read(pruned{.stage = stage_list{chunk_scan<256>{.keep = 32'768}, chunk_scan<32>{.keep = 8'192}, chunk_scan<8>{.keep = 2'048}}}));
+    CHECK(read(test::pruned_by(stage_list{chunk_scan<256>{.keep = 32'768}, chunk_scan<32>{.keep = 8'192}, chunk_scan<8>{.keep = 2'048}})));
   }
 }
 
@@ -186,18 +185,16 @@ TEST_CASE("landmarks and scores from elsewhere decide") {
   p.fill(8);
   std::vector<float> scores(2 * 24, -1);
   scores[5] = 3, scores[24 + 11] = 2;  // list 0: chunk 5; list 1: chunk 11
-  pruned given{
-      .sinks = 8, .window = 16, .scope = mask_scope::query_head, .stage = stage_list{scored_chunks<8>{.keep = 8, .query_block = 16}}};
+  auto given = test::pruned_by(stage_list{scored_chunks<8>{.keep = 8, .query_block = 16}},
+                               {.sinks = 8, .window = 16, .scope = mask_scope::query_head});
   given.stage.get<0>().rule.scores = {scores.data(), 1, 2, 1, 24};
   auto const held = test::build_index(host, given, p);
   CHECK(held.index.row(p.sequence(0), 0, 0, 0).own[0] == span{8 + 40, 8 + 48});
   CHECK(held.index.row(p.sequence(0), 0, 1, 0).own[0] == span{8 + 88, 8 + 96});
 
   std::fill(scores.begin(), scores.end(), 0.5f);  // 36 % of 20 equal chunks take 8 of them
-  pruned massive{.sinks = 8,
-                 .window = 16,
-                 .scope = mask_scope::query_head,
-                 .stage = stage_list{scored_chunks<8, top_mass>{.keep = 80, .chooser = {0.36f}}}};
+  auto massive = test::pruned_by(stage_list{scored_chunks<8, top_mass>{.keep = 80, .chooser = {0.36f}}},
+                                 {.sinks = 8, .window = 16, .scope = mask_scope::query_head});
   massive.stage.get<0>().query_block = 16, massive.stage.get<0>().rule.scores = given.stage.get<0>().rule.scores;
   auto const ties = test::build_index(host, massive, p);
   CHECK(ties.index.row(p.sequence(0), 0, 0, 0).own_count == 1);
@@ -206,7 +203,7 @@ TEST_CASE("landmarks and scores from elsewhere decide") {
   std::vector<std::int32_t> offsets(24);
   for (int c = 0; c < 24; ++c) offsets[c] = c % 8;
   for (int d = 0; d < 8; ++d) p.k[(8 + 8 * 9 + 1) * 8 + d] = 10 * p.q[d], p.k[(8 + 8 * 3 + 4) * 8 + d] = 20 * p.q[d];
-  pruned marked{.sinks = 8, .window = 16, .stage = stage_list{chunk_scan<8, landmark>{.keep = 8, .query_block = 16}}};
+  auto marked = test::pruned_by(stage_list{chunk_scan<8, landmark>{.keep = 8, .query_block = 16}}, {.sinks = 8, .window = 16});
   marked.stage.get<0>().rule.offsets = {offsets.data(), 1, 1, 24};
   auto const found = test::build_index(host, marked, p);
   CHECK(found.index.row(p.sequence(0), 0, 0, 0).own[0] == span{8 + 72, 8 + 80});  // chunk 3 has more, but not at its landmark
@@ -224,30 +221,30 @@ TEST_CASE("amounts and shapes that do not fit are refused with numbers") {
   };
   using two = stage_list<chunk_scan<32>, chunk_scan<8>>;
   two const fine{chunk_scan<32>{.keep = 512}, chunk_scan<8>{.keep = 256}};
-  CHECK(message(pruned{.stage = fine}, s) == "");
-  CHECK(message(pruned{.sinks = 252, .stage = stage_list{chunk_scan<32>{.keep = 512}, chunk_scan<12>{.keep = 252}}}, s) ==
+  CHECK(message(test::pruned_by(fine), s) == "");
+  CHECK(message(test::pruned_by(stage_list{chunk_scan<32>{.keep = 512}, chunk_scan<12>{.keep = 252}}, {.sinks = 252}), s) ==
         "stage 1 has chunks of 12, stage 0 of 32; expected a divisor");
-  CHECK(message(pruned{.stage = stage_list{chunk_scan<32>{.keep = 256}, chunk_scan<8>{.keep = 512}}}, s) ==
+  CHECK(message(test::pruned_by(stage_list{chunk_scan<32>{.keep = 256}, chunk_scan<8>{.keep = 512}}), s) ==
         "stage 1 keeps 512 tokens, stage 0 keeps 256; a budget cannot grow");
-  CHECK(message(pruned{.window = 31, .stage = fine}, s) == "window is 31; expected at least the first chunk of 32");
-  CHECK(message(pruned{.sinks = 12, .stage = fine}, s) == "sinks is 12; expected a multiple of the last chunk of 8");
-  CHECK(message(pruned{.stage = stage_list{chunk_scan<32>{.keep = 100}}}, s) ==
+  CHECK(message(test::pruned_by(fine, {.window = 31}), s) == "window is 31; expected at least the first chunk of 32");
+  CHECK(message(test::pruned_by(fine, {.sinks = 12}), s) == "sinks is 12; expected a multiple of the last chunk of 8");
+  CHECK(message(test::pruned_by(stage_list{chunk_scan<32>{.keep = 100}}), s) ==
         "keep is 100; expected a positive multiple of the chunk of 32");
-  CHECK(message(pruned{.stage = stage_list{chunk_scan<32>{.keep = 512, .query_block = 32}, chunk_scan<8>{.keep = 256}}}, s) ==
+  CHECK(message(test::pruned_by(stage_list{chunk_scan<32>{.keep = 512, .query_block = 32}, chunk_scan<8>{.keep = 256}}), s) ==
         "stage 1 has query blocks of 64, stage 0 of 32; expected a divisor");
-  CHECK(message(pruned{.query_stride = 0, .stage = fine}, s) == "query_stride is 0; expected at least 1");
-  CHECK(message(pruned{.stage = stage_list{chunk_scan<8>{.keep = 64, .pool = 3}}}, s) == "pool is 3; expected 1, 2 or 4");
-  CHECK(message(pruned{.stage = fine}, {1, 65, 64, 2, 1, 8, 8}) ==
+  CHECK(message(test::pruned_by(fine, {.query_stride = 0}), s) == "query_stride is 0; expected at least 1");
+  CHECK(message(test::pruned_by(stage_list{chunk_scan<8>{.keep = 64, .pool = 3}}), s) == "pool is 3; expected 1, 2 or 4");
+  CHECK(message(test::pruned_by(fine), {1, 65, 64, 2, 1, 8, 8}) ==
         "queries is 65, keys is 64; pruned expects at most as many queries as keys");
   host_rope_table const table{radians, 1025};
-  CHECK(message(pruned{.rope = {.style = scan_style::relative, .table = table.view()}, .stage = fine}, s) ==
+  CHECK(message(test::pruned_by(fine, {.rope = {.style = scan_style::relative, .table = table.view()}}), s) ==
         "scan rope has a table of 1025 positions; this style reaches 1026");
-  CHECK(message(pruned{.rope = {.style = scan_style::chunk_indexed, .table = table.view()}, .stage = fine}, s) ==
+  CHECK(message(test::pruned_by(fine, {.rope = {.style = scan_style::chunk_indexed, .table = table.view()}}), s) ==
         "scan rope has a table of 1025 positions; this style reaches 1505");
-  CHECK(message(pruned{.rope = {.style = scan_style::chunk_indexed, .table = halves.view()}, .stage = stage_list{page_bound<16>{}}}, s) ==
+  CHECK(message(test::pruned_by(stage_list{page_bound<16>{}}, {.rope = {.style = scan_style::chunk_indexed, .table = halves.view()}}), s) ==
         "stage 0 reads summaries of keys, which the scan's position style would have to turn");
-  CHECK(message(pruned{.stage = stage_list{scored_chunks<16>{}}}, s) == "stage 0 has scores of [0, 0, 0, 0]; expected [1, 1, 1, 240]");
-  CHECK(message(pruned{.stage = stage_list{chunk_scan<8, every_token, top_mass>{.keep = 64, .chooser = {0}}}}, s) ==
+  CHECK(message(test::pruned_by(stage_list{scored_chunks<16>{}}), s) == "stage 0 has scores of [0, 0, 0, 0]; expected [1, 1, 1, 240]");
+  CHECK(message(test::pruned_by(stage_list{chunk_scan<8, every_token, top_mass>{.keep = 64, .chooser = {0}}}), s) ==
         "mass is 0.000000; expected more than 0, at most 1");
 }
 

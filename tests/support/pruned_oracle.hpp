@@ -269,6 +269,19 @@ struct pruned_oracle {
   }
 };
 
+/// Amounts around the stages.
+struct around_stages {
+  std::int32_t sinks = 256, window = 1024, scan_window = 0;
+  lacuna::mask_scope scope = lacuna::mask_scope::kv_head;
+  std::int32_t query_stride = 1;
+  lacuna::scan_rope rope = {};
+};
+
+template <class... Stages>
+lacuna::pruned<Stages...> pruned_by(lacuna::stage_list<Stages...> const& stage, around_stages const& a = {}) {
+  return {a.sinks, a.window, a.scan_window, a.scope, a.query_stride, a.rope, stage};
+}
+
 template <class Stage>
 pruned_oracle::stage describe(Stage const& s) {
   using namespace lacuna;

@@ -26,8 +26,9 @@ struct scan_memory {
 /// Sinks, a window, and what stage after stage of pruning keeps of the keys between. Stage i scores the chunks that stage i - 1 kept;
 /// chunks shrink from stage to stage and so do budgets. Text no longer than sinks + window + the last budget is read whole. [InfiniteHiP]
 ///
-///   pruned{.sinks = 256, .window = 1024, .stage = stage_list{chunk_scan<256>{.keep = 32'768}, chunk_scan<32>{.keep = 8'192},
-///                                                           chunk_scan<8>{.keep = 2'048}}};
+///   using stages = pruned<chunk_scan<256>, chunk_scan<32>, chunk_scan<8>>;
+///   stages{.sinks = 256, .window = 1024,
+///          .stage = {chunk_scan<256>{.keep = 32'768}, chunk_scan<32>{.keep = 8'192}, chunk_scan<8>{.keep = 2'048}}};
 template <PruningStage... Stages>
 struct pruned {
   static_assert(sizeof...(Stages) >= 1, "pruned<> needs a stage");

@@ -19,6 +19,8 @@ struct stage_slots;
 
 template <int... I, class... Stages>
 struct stage_slots<std::integer_sequence<int, I...>, Stages...> : stage_slot<I, Stages>... {
+  stage_slots() = default;
+  LACUNA_HD constexpr stage_slots(Stages const&... stages) : stage_slot<I, Stages>{stages}... {}
   friend bool operator==(stage_slots const&, stage_slots const&) = default;
 };
 
@@ -33,9 +35,10 @@ LACUNA_HD constexpr Stage const& stage_of(stage_slot<I, Stage> const& slot) {
 
 }  // namespace detail
 
-/// Stages of different types in a row, trivially copyable so that kernels can take them: an aggregate, `{first, second, third}`.
+/// Stages of different types in a row, `{first, second, third}`: trivially copyable, so that kernels can take them.
 template <class... Stages>
 struct stage_list : detail::stage_slots<std::make_integer_sequence<int, static_cast<int>(sizeof...(Stages))>, Stages...> {
+  using detail::stage_slots<std::make_integer_sequence<int, static_cast<int>(sizeof...(Stages))>, Stages...>::stage_slots;
   static constexpr int size = sizeof...(Stages);
 
   template <int I>

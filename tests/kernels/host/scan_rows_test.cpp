@@ -70,11 +70,12 @@ TEST_CASE("scores from vector registers equal those added up one by one, for all
       for (auto const pairing : {rope_pairing::halves, rope_pairing::neighbours}) {
         host_rope_table const table{rope_frequencies(1e4, key_dim == 80 ? 40 : key_dim), 600, pairing};
         for (int style = 0; style < 5; ++style)
-          for (auto const& [queries, heads] : {std::pair{1, 1}, {1, 7}, {16, 1}, {17, 1}, {64, 3}, {65, 1}}) {
+          for (auto const& size : {std::pair{1, 1}, {1, 7}, {16, 1}, {17, 1}, {64, 3}, {65, 1}}) {
             scan_rope const rope{.style = scan_style(style), .table = table.view(), .distance = 40, .trained = 90, .near = 380};
             CAPTURE(host_isa_name(isa));
             CAPTURE(key_dim);
             CAPTURE(style);
+            int const queries = size.first, heads = size.second;
             CAPTURE(queries);
             double const bound = 1e-5 + 4 * 1.2e-7 * 8 * std::sqrt(2 * key_dim);  // logits stay below 8 deviations
             CHECK(worst_error<every_token, float>(engine, isa, rope, key_dim, queries, 1, heads) < bound);
