@@ -183,19 +183,33 @@ struct summarize_chunks {
   LACUNA_HD index_t blocks() const { return in.shape.batch * in.shape.kv_heads * to.chunks; }
   LACUNA_HD std::size_t scratch_bytes() const { return 0; }
 
+  struct task {
+    index_t b, chunk;
+    int head;
+    sequence s;
+    index_t begin, end;  // keys; none if the chunk does not exist or its stage does not run
+  };
+
+  LACUNA_HD task task_at(index_t block) const {
+    task t{};
+    t.chunk = block % to.chunks, t.b = block / to.chunks / in.shape.kv_heads;
+    t.head = static_cast<int>(block / to.chunks % in.shape.kv_heads);
+    t.s = sequence_at(in.lengths, in.shape, t.b);
+    if (!gate.due(t.b, number)) return t;
+    t.begin = sinks + t.chunk * Stage::chunk, t.end = min<index_t>(t.begin + Stage::chunk, t.s.keys);
+    return t;
+  }
+
   LACUNA_ANY_TEAM
   template <class Team>
   LACUNA_HD void operator()(Team& team, index_t block) const {
-    index_t const chunk = block % to.chunks, b = block / to.chunks / in.shape.kv_heads;
-    int const head = static_cast<int>(block / to.chunks % in.shape.kv_heads), dim = in.shape.key_dim;
-    sequence const s = sequence_at(in.lengths, in.shape, b);
-    if (!gate.due(b, number)) return;
-    index_t const begin = sinks + chunk * Stage::chunk, end = min<index_t>(begin + Stage::chunk, s.keys);
-    for (int d = team.rank(); d < dim && begin < end; d += team.size())
+    task const t = task_at(block);
+    int const dim = in.shape.key_dim;
+    for (int d = team.rank(); d < dim && t.begin < t.end; d += team.size())
       for (int plane = 0; plane < rule_type::planes; ++plane) {
         float sum = rule_type::start(plane);
-        for (index_t key = begin; key < end; ++key) sum = rule_type::add(plane, sum, to_float(in.kv.key(s, b, head, key)[d]));
-        to.at(b, head, chunk)[plane * dim + d] = rule_type::finish(sum, static_cast<int>(end - begin));
+        for (index_t key = t.begin; key < t.end; ++key) sum = rule_type::add(plane, sum, to_float(in.kv.key(t.s, t.b, t.head, key)[d]));
+        to.at(t.b, t.head, t.chunk)[plane * dim + d] = rule_type::finish(sum, static_cast<int>(t.end - t.begin));
       }
   }
 };

@@ -218,6 +218,14 @@ struct pruned {
     }
   };
 
+  template <class Exec, class Body>
+  static status summarize(Exec const& exec, Body const& body) {
+    if constexpr (std::same_as<Exec, host_executor>)
+      return summarize_on_host(exec, body);
+    else
+      return launch_in_order(exec, body);
+  }
+
   template <int I, class Exec, class Inputs>
   status run_stage(Exec const& exec, Inputs const& in, bool causal, std::array<kept_chunks, sizeof...(Stages)> const& kept,
                    scratch const& m, refresh_gate const& gate) const {
@@ -228,7 +236,7 @@ struct pruned {
     if constexpr (KeySummary<typename stage_t::rule_type>) {
       int const floats = stage_t::rule_type::planes * in.shape.key_dim;
       body.args.summaries = {m.summaries, m.summary_chunks[I], in.shape.kv_heads, floats};
-      if (status s = launch_in_order(exec, summarize_chunks<Inputs, stage_t>{in, sinks, gate, I, body.args.summaries}); !s) return s;
+      if (status s = summarize(exec, summarize_chunks<Inputs, stage_t>{in, sinks, gate, I, body.args.summaries}); !s) return s;
     }
     if constexpr (std::same_as<Exec, host_executor>)
       return scan_on_host(exec, body);

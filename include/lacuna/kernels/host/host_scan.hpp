@@ -133,6 +133,21 @@ class host_scan {
   host_isa isa_;
 };
 
+/// Runs summarize_chunks on the CPU: the same sums in the same order.
+template <class Inputs, class Stage>
+status summarize_on_host(host_executor const& exec, summarize_chunks<Inputs, Stage> const& body, host_isa isa = best_host_isa()) {
+  using element = typename Inputs::element;
+  exec.for_each(body.blocks(), Stage::chunk * sizeof(element const*), [&](index_t block, std::byte* scratch) {
+    auto const t = body.task_at(block);
+    if (t.begin >= t.end) return;
+    auto** const row = reinterpret_cast<element const**>(scratch);
+    for (index_t key = t.begin; key < t.end; ++key) row[key - t.begin] = body.in.kv.key(t.s, t.b, t.head, key);
+    using rows = simd::summarize_rows<element, typename Stage::rule_type>;
+    simd::run_on(isa, rows{row, body.to.at(t.b, t.head, t.chunk), static_cast<int>(t.end - t.begin), body.in.shape.key_dim});
+  });
+  return {};
+}
+
 /// Runs a stage on the CPU in the memory of its portable body. Few tasks are cut into ranges of candidates, so that all threads scan;
 /// scores of a candidate do not depend on how.
 template <class Inputs, class Stage>

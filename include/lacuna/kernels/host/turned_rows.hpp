@@ -69,6 +69,26 @@ struct gather_turned_rows {
   }
 };
 
+/// Folds rows into the planes of a key summary, row after row.
+template <class T, class Rule>
+struct summarize_rows {
+  T const* const* row;  // [count], at least one
+  float* to;            // [planes, dim]
+  int count, dim;       // dim is a multiple of 8
+
+  template <class Isa>
+  [[gnu::always_inline]] inline void run() const {
+    for (int plane = 0; plane < Rule::planes; ++plane)
+      for (int d = 0; d < dim; d += 8) {
+        float sum[8];
+        for (float& x : sum) x = Rule::start(plane);
+        for (int i = 0; i < count; ++i)
+          for (int x = 0; x < 8; ++x) sum[x] = Rule::add(plane, sum[x], widen(row[i][d + x]));
+        for (int x = 0; x < 8; ++x) to[plane * dim + d + x] = Rule::finish(sum[x], count);
+      }
+  }
+};
+
 /// Largest entry of each row of a [count, width] panel, and of `best`, to `best`.
 struct row_maxima {
   float const* s;
