@@ -82,13 +82,18 @@ struct stage_args {
   LACUNA_HD int first_head(int list) const { return list * (in.shape.query_heads / grid.lists); }
   LACUNA_HD int end_head(int list) const { return (list + 1) * (in.shape.query_heads / grid.lists); }
 
-  /// Chunk numbers of the chosen candidates, which may stand where the numbers go.
+  /// The budget holds whatever is offered, so nothing need be scored.
+  LACUNA_HD bool keeps_all(task const& t) const {
+    return std::is_same_v<typename Stage::chooser_type, best_chunks> && t.offered.count <= stage.keep_chunks();
+  }
+
+  /// Chunk numbers of the chosen candidates; of all if `chosen` is null.
   LACUNA_ANY_TEAM
   template <class Team>
   LACUNA_HD void publish(Team& team, task const& t, std::int32_t const* chosen, index_t count) const {
     index_t const row = to.row_at(t.b, t.list, t.block);
     for (index_t i = team.rank(); i < count; i += team.size())
-      to.chunks_of(row)[i] = static_cast<std::int32_t>(t.offered.number(chosen[i]));
+      to.chunks_of(row)[i] = static_cast<std::int32_t>(t.offered.number(chosen ? chosen[i] : i));
     if (team.rank() != 0) return;
     to.count[row] = static_cast<std::int32_t>(count);
     to.end[row] = static_cast<std::int32_t>(t.offered.end);
@@ -119,6 +124,11 @@ struct scan_stage {
     for (index_t i = worker; i < args.tasks(); i += blocks()) {
       task const t = args.task_at(i);
       if (!t.scanned) continue;
+      if (args.keeps_all(t)) {
+        team.sync();  // everyone has looked at what the stage kept before
+        args.publish(team, t, nullptr, t.offered.count);
+        continue;
+      }
       float* const row = scores + worker * most;
       score(team, t, worker, row);
       chooser const choose{args.stage.chooser, args.in.logits, {row, t.offered.count}, args.stage.keep_chunks()};

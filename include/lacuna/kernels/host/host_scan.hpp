@@ -162,7 +162,7 @@ status scan_on_host(host_executor const& exec, scan_stage<Inputs, Stage> const& 
     index_t const ranges = clamp<index_t>(wanted, 1, max<index_t>(body.most / least, 1));
     exec.for_each(tasks * ranges, scan.scratch_bytes(), [&](index_t i, std::byte* scratch) {
       auto const t = args.task_at(first + i / ranges);
-      if (!t.scanned) return;
+      if (!t.scanned || args.keeps_all(t)) return;
       index_t const each = ceil_div(t.offered.count, ranges), begin = min(i % ranges * each, t.offered.count);
       scan(t, begin, min(begin + each, t.offered.count), body.scores + i / ranges * body.most, scratch);
     });
@@ -170,6 +170,7 @@ status scan_on_host(host_executor const& exec, scan_stage<Inputs, Stage> const& 
       auto const t = args.task_at(first + i);
       if (!t.scanned) return;
       serial_team team{scratch};
+      if (args.keeps_all(t)) return args.publish(team, t, nullptr, t.offered.count);
       chooser const choose{args.stage.chooser, args.in.logits, {body.scores + i * body.most, t.offered.count}, args.stage.keep_chunks()};
       std::int32_t* const chosen = body.chosen + i * body.most;
       args.publish(team, t, chosen, choose(team, scratch, chosen));
