@@ -205,8 +205,9 @@ class attend_problem {
     index_t const position = s.keys - s.queries + i;
     auto const rule = x.rules[head];
     std::erase_if(keys, [&](index_t key) {
-      std::uint64_t const row = recipe_.tree ? tree_[(recipe_.packed() ? 0 : b * recipe_.query_tokens()) + s.first_query + i] : ~std::uint64_t{0};
-      if (key >= s.keys - 64 && !(row >> (key - s.keys + 64) & 1)) return true;
+      index_t const query = (recipe_.packed() ? 0 : b * recipe_.query_tokens()) + s.first_query + i;
+      std::uint64_t const newest = recipe_.tree ? tree_[query] : ~std::uint64_t{0};
+      if (key >= s.keys - 64 && !(newest >> (key - s.keys + 64) & 1)) return true;
       bool const windowed = rule.window != lacuna::head_rule::unlimited && position < rule.dense_from;
       return (x.causal && key > position) || (windowed && key >= rule.sinks && position - key >= rule.window);
     });
