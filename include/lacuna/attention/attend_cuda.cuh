@@ -110,6 +110,8 @@ struct attend_backend<cuda_executor> {
       return detail::concat("head dims are ", Config::key_dim, " and ", Config::value_dim, "; the Hopper body takes 64 or 128 for both");
     if (!contiguous<Config, Kv>) return "the plan is for another reader of keys and values; the Hopper body takes contiguous ones";
     if (r.layout.capacity.columns > 0) return "the index has columns; the Hopper body reads spans";
+    if (r.layout.heads <= r.shape.kv_heads && r.shape.group() > 128)
+      return detail::concat(r.shape.group(), " heads share a list; the Hopper body packs at most 128");
     return "";
   }
 };
