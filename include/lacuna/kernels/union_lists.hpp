@@ -1,10 +1,44 @@
 #pragma once
 #include <lacuna/core/sparse_index.hpp>
 #include <lacuna/exec/team.hpp>
-#include <lacuna/kernels/boundary_flips.hpp>
-#include <lacuna/kernels/key_axis.hpp>
 
 namespace lacuna {
+
+/// The key axis cut at every multiple of the granularity and, in between, at the odd ends of prefixes and shared spans. Boundaries are
+/// numbered from 0 on; an axis without cuts has boundary p / granularity at position p.
+struct key_axis {
+  int granularity;
+  std::int32_t const* cuts = nullptr;  // ascending; equal ones are allowed, the first of them counts
+  int count = 0;
+
+  /// Number of the boundary at position p, a multiple of the granularity or a cut.
+  LACUNA_HD std::int32_t boundary(std::int32_t p) const {
+    return ceil_div(p, granularity) + first(count, [&](int c) { return cuts[c] >= p; });
+  }
+
+  /// Position of boundary i.
+  LACUNA_HD std::int32_t position(std::int32_t i) const {
+    int const c = first(count, [&](int k) { return number_of(k) >= i; });
+    return c < count && number_of(c) == i ? cuts[c] : (i - c) * granularity;
+  }
+
+ private:
+  LACUNA_HD std::int32_t number_of(int cut) const { return ceil_div(cuts[cut], granularity) + cut; }
+
+  /// First of [0, n) for which `late` holds; n if none. `late` is false, then true.
+  template <class Late>
+  LACUNA_HD static int first(int n, Late const& late) {
+    int low = 0;
+    while (low < n) {
+      int const middle = (low + n) / 2;
+      if (late(middle))
+        n = middle;
+      else
+        low = middle + 1;
+    }
+    return low;
+  }
+};
 
 /// Joins the lists of every `members()` neighbouring tiles, 2 to 64, into one ascending list with membership: bit m for the reader of the
 /// m-th tile. Makes lists of a few rows readable by a kernel that shares each fetch among 128. Exact: entries part wherever the set of
@@ -45,8 +79,7 @@ struct union_lists {
   LACUNA_HD int members() const { return to.tile_rows / from.tile_rows; }
   LACUNA_HD index_t blocks() const { return index_t{to.batch} * to.heads * to.tiles; }
   LACUNA_HD std::size_t scratch_bytes() const {
-    int const words = window * flip_words() + 2 * cuts_of(from.capacity, members());
-    return 2 * max_team_size * sizeof(std::uint64_t) + words * sizeof(std::uint32_t);
+    return max_team_size * sizeof(std::uint64_t) + (window * flip_words() + 2 * cuts_of(from.capacity, members())) * sizeof(std::uint32_t);
   }
 
   LACUNA_ANY_TEAM
@@ -76,7 +109,6 @@ struct union_lists {
 
   LACUNA_HD int flip_words() const { return members() > 32 ? 2 : 1; }
 
-  // Scratch: shares of the members of the team (two buffers), then the flips of a window, then cuts.
   LACUNA_ANY_TEAM
   template <class Team>
   LACUNA_HD static std::uint64_t* shares(Team& team) {
@@ -84,13 +116,13 @@ struct union_lists {
   }
   LACUNA_ANY_TEAM
   template <class Team>
-  LACUNA_HD static std::uint32_t* flip_memory(Team& team) {
-    return reinterpret_cast<std::uint32_t*>(shares(team) + 2 * max_team_size);
+  LACUNA_HD static std::uint32_t* flips(Team& team) {
+    return reinterpret_cast<std::uint32_t*>(shares(team) + max_team_size);
   }
   LACUNA_ANY_TEAM
   template <class Team>
-  LACUNA_HD std::int32_t* cut_memory(Team& team) const {
-    return reinterpret_cast<std::int32_t*>(flip_memory(team) + window * flip_words());
+  LACUNA_HD std::int32_t* cuts(Team& team) const {
+    return reinterpret_cast<std::int32_t*>(flips(team) + window * flip_words());
   }
 
   LACUNA_ANY_TEAM
@@ -101,12 +133,12 @@ struct union_lists {
     std::int32_t const boundaries = limit > 0 ? axis.boundary(limit) + 1 : 0;
     progress done;
     for (std::int32_t first = 0; first < boundaries; first += window) {
-      boundary_flips const flips{flip_memory(team), flip_words(), first, min(window, boundaries - first)};
-      for (int i = team.rank(); i < flips.count * flips.words_each; i += team.size()) flips.words[i] = 0;
+      int const count = min(window, boundaries - first);
+      for (int i = team.rank(); i < window * flip_words(); i += team.size()) flips(team)[i] = 0;
       team.sync();
-      flip_ends(team, row, axis, flips);
+      for (int m = 0; m < members(); ++m) flip_ends(team, row, m, axis, first, count);
       team.sync();
-      done = write(team, row, axis, flips, done);
+      done = write(team, row, axis, first, count, done);
     }
     if (team.rank() == 0) to.row_count[to.row_at(row.b, row.head, row.tile)] = done.count | sparse_index::alone;
     team.sync();  // scratch is free again
@@ -129,10 +161,10 @@ struct union_lists {
   LACUNA_HD key_axis cut_axis(Team& team, joined_row const& row) const {
     index_t const head = from.head_at(row.b, row.head);
     bool const shared = from.capacity.shared_spans > 0;
-    if (!shared && from.prefix[head] % from.granularity == 0) return key_axis{from.granularity};
+    if (!shared && from.prefix[head] % from.granularity == 0) return {from.granularity};
     int const each = 1 + 2 * from.capacity.shared_spans, count = members() * each;
     std::int32_t const none = 0x7fffffff;
-    std::int32_t *const sorted = cut_memory(team), *const found = sorted + count;
+    std::int32_t *const sorted = cuts(team), *const found = sorted + count;
     for (int i = team.rank(); i < count; i += team.size()) {
       std::int32_t const end = end_of(row, i / each, i % each);
       found[i] = end % from.granularity ? end : none;
@@ -146,7 +178,7 @@ struct union_lists {
       sorted[before] = found[i];
     }
     team.sync();
-    return key_axis{from.granularity, sorted, odd};
+    return {from.granularity, sorted, odd};
   }
 
   /// End 0 of a member's row is the prefix's, the others are the shared spans' beginnings and ends; 0 where there is none.
@@ -160,70 +192,81 @@ struct union_lists {
     return end % 2 ? s.begin : s.end;
   }
 
-  /// Flips both ends of every entry. The team splits into as many groups as there are tiles, if it has as many members.
   LACUNA_ANY_TEAM
   template <class Team>
-  LACUNA_HD void flip_ends(Team& team, joined_row const& at, key_axis const& axis, boundary_flips const& flips) const {
-    int const lanes = max(1, team.size() / members()), groups = team.size() / lanes, group = team.rank() / lanes;
-    for (int m = group; group < groups && m < members(); m += groups) {
-      if (!exists(at, m)) continue;
-      index_row const row = from.row(at.s, at.b, at.head, tile_of(at, m));
-      for (int e = team.rank() % lanes; e < row.span_count(); e += lanes) {
-        span const s = entry(row, e);
-        if (s.size() == 0) continue;
-        std::int32_t const begin = axis.boundary(s.begin), end = axis.boundary(s.end);
-        LACUNA_ASSERT(axis.position(begin) == s.begin && axis.position(end) == s.end);  // else an own span breaks the preconditions
-        flips.flip(begin, m), flips.flip(end, m);
-      }
+  LACUNA_HD void flip_ends(Team& team, joined_row const& at, int member, key_axis const& axis, std::int32_t first, int count) const {
+    if (!exists(at, member)) return;
+    index_row const row = from.row(at.s, at.b, at.head, tile_of(at, member));
+    for (int e = team.rank(); e < row.span_count(); e += team.size()) {
+      span const s = entry(row, e);
+      if (s.size() == 0) continue;
+      flip(team, member, axis, s.begin, first, count);
+      flip(team, member, axis, s.end, first, count);
     }
   }
 
-  /// Turns the boundaries of a window into entries, each member of the team its share of them.
+  /// Flips a member's bit at position p, if the window has it.
   LACUNA_ANY_TEAM
   template <class Team>
-  LACUNA_HD progress write(Team& team, joined_row const& row, key_axis const& axis, boundary_flips const& flips, progress done) const {
-    int const each = ceil_div(flips.count, team.size()), begin = min(team.rank() * each, flips.count), end = min(begin + each, flips.count);
+  LACUNA_HD void flip(Team& team, int member, key_axis const& axis, std::int32_t p, std::int32_t first, int count) const {
+    std::int32_t const i = axis.boundary(p) - first;
+    LACUNA_ASSERT(axis.position(i + first) == p);  // else an own span ends where the preconditions do not let it
+    if (i < 0 || i >= count) return;
+    std::uint32_t* const word = flips(team) + i * flip_words() + member / 32;
+    std::uint32_t const bit = 1u << (member % 32);
+#ifdef __CUDA_ARCH__
+    atomicXor(word, bit);
+#else
+    __atomic_fetch_xor(word, bit, __ATOMIC_RELAXED);
+#endif
+  }
+
+  LACUNA_HD std::uint64_t flipped(std::uint32_t const* flips, int i) const {
+    if (flip_words() == 1) return flips[i];
+    return flips[2 * i] | std::uint64_t{flips[2 * i + 1]} << 32;
+  }
+
+  /// Turns the boundaries of a window into entries: each member of the team its share, in order.
+  LACUNA_ANY_TEAM
+  template <class Team>
+  LACUNA_HD progress write(Team& team, joined_row const& row, key_axis const& axis, std::int32_t first, int count, progress done) const {
+    std::uint32_t const* const all = flips(team);
+    int const each = ceil_div(count, team.size()), begin = min(team.rank() * each, count), end = min(begin + each, count);
     std::uint64_t change = 0;
-    for (int i = begin; i < end; ++i) change ^= flips.at(i);
-    scanned const changes = scan(team, change, [](std::uint64_t a, std::uint64_t b) { return a ^ b; });
-    std::uint64_t readers = done.readers ^ changes.upto ^ change, last = readers;
-    std::int32_t entries = 0;
+    for (int i = begin; i < end; ++i) change ^= flipped(all, i);
+    progress mine = done;
+    done.readers = scan(team, change, mine.readers, [](std::uint64_t a, std::uint64_t x) { return a ^ x; });
+    std::uint64_t readers = mine.readers, entries = 0, before = static_cast<std::uint64_t>(mine.count);
     for (int i = begin; i < end; ++i)
-      if (std::uint64_t const x = flips.at(i)) last ^= x, entries += last != 0;
-    scanned const counts = scan(team, entries, [](std::uint64_t a, std::uint64_t b) { return a + b; });
-    index_t at = to.own_at(to.row_at(row.b, row.head, row.tile)) + done.count + static_cast<index_t>(counts.upto) - entries;
+      if (std::uint64_t const x = flipped(all, i)) readers ^= x, entries += readers != 0;
+    done.count = static_cast<std::int32_t>(scan(team, entries, before, [](std::uint64_t a, std::uint64_t x) { return a + x; }));
+    index_t at = to.own_at(to.row_at(row.b, row.head, row.tile)) + static_cast<index_t>(before);
     for (int i = begin; i < end; ++i) {
-      std::uint64_t const x = flips.at(i);
+      std::uint64_t const x = flipped(all, i);
       if (x == 0) continue;
-      std::int32_t const position = axis.position(flips.first + i);
-      if (readers) to.own[at - 1].end = position;
-      readers ^= x;
-      if (readers) to.own[at].begin = position, to.members[at++] = readers;
+      std::int32_t const position = axis.position(first + i);
+      if (mine.readers) to.own[at - 1].end = position;
+      mine.readers ^= x;
+      if (mine.readers) to.own[at].begin = position, to.members[at++] = mine.readers;
     }
     team.sync();  // everyone has read
-    return {done.readers ^ changes.all, done.count + static_cast<std::int32_t>(counts.all)};
+    return done;
   }
 
-  struct scanned {
-    std::uint64_t upto, all;  // of the members of the team up to this one, and of all
-  };
-
+  /// Adds to `start` the values of the members before this one; returns start and the values of all.
   LACUNA_ANY_TEAM
   template <class Team, class Add>
-  LACUNA_HD static scanned scan(Team& team, std::uint64_t value, Add const& add) {
-    std::uint64_t *now = shares(team), *next = now + max_team_size;
-    now[team.rank()] = value;
+  LACUNA_HD static std::uint64_t scan(Team& team, std::uint64_t value, std::uint64_t& start, Add const& add) {
+    std::uint64_t* const values = shares(team);
+    values[team.rank()] = value;
     team.sync();
-    for (int step = 1; step < team.size(); step *= 2) {
-      if (team.rank() >= step) value = add(now[team.rank() - step], value);
-      next[team.rank()] = value;
-      team.sync();
-      std::uint64_t* const before = now;
-      now = next, next = before;
+    std::uint64_t total = start;
+    for (int r = 0; r < team.size(); ++r) {
+      if (r == team.rank()) start = total;
+      total = add(total, values[r]);
     }
-    std::uint64_t const all = now[team.size() - 1];
     team.sync();  // everyone has read
-    return {value, all};
+    return total;
   }
 };
 
