@@ -25,6 +25,8 @@ using clock_type = std::chrono::steady_clock;
 
 double seconds_since(clock_type::time_point begin) { return std::chrono::duration<double>(clock_type::now() - begin).count(); }
 
+std::string part_of(std::string const& path) { return path + ".part"; }
+
 /// Fails before the long run rather than after it.
 void check_writable(std::optional<std::string> const& file, char const* option) {
   if (!file) return;
@@ -33,12 +35,25 @@ void check_writable(std::optional<std::string> const& file, char const* option) 
   if (is_folder || (!folder.empty() && !std::filesystem::is_directory(folder))) {
     throw llm::error(std::string(option) + " '" + *file + "': expected a file in an existing folder");
   }
+  std::string const trial = part_of(*file);
+  bool const opens = std::ofstream(trial, std::ios::binary).good();
+  std::error_code ignored;
+  std::filesystem::remove(trial, ignored);
+  if (!opens) throw llm::error(std::string(option) + " '" + *file + "': cannot write into its folder");
 }
 
-void write_file(std::string const& path, std::string const& content) {
-  std::ofstream stream(path, std::ios::binary);
+/// Whole or not at all: under another name first.
+void write_file(std::string const& path, char const* option, std::string const& content) {
+  std::string const part = part_of(path);
+  std::ofstream stream(part, std::ios::binary);
   stream << content;
-  if (!stream.flush()) throw llm::error("cannot write " + path);
+  stream.close();
+  std::error_code failed;
+  if (stream) std::filesystem::rename(part, path, failed);
+  if (stream && !failed) return;
+  std::error_code ignored;
+  std::filesystem::remove(part, ignored);
+  throw llm::error(std::string(option) + " '" + path + "': cannot write it");
 }
 
 /// One row of the table in the making.
@@ -101,6 +116,8 @@ int run(llm::options const& chosen) {
   auto const begin = clock_type::now();
   check_writable(chosen.json, "--json");
   check_writable(chosen.png, "--png");
+  if (chosen.json && chosen.json == chosen.png)
+    throw llm::error("--json and --png name the same file '" + *chosen.json + "'; expected two");
   llm::mapped_file const file(llm::find_model(chosen.model));
   llm::gguf_view const view(file.bytes());
   llm::tokenizer const tokens(view);
@@ -131,8 +148,8 @@ int run(llm::options const& chosen) {
   }
   bar.clear();
   std::printf("%s", llm::table_of(results).c_str());
-  if (chosen.png) write_file(*chosen.png, picture.png());
-  if (chosen.json) write_file(*chosen.json, llm::json_of(results));
+  if (chosen.png) write_file(*chosen.png, "--png", picture.png());
+  if (chosen.json) write_file(*chosen.json, "--json", llm::json_of(results));
   return 0;
 }
 

@@ -60,3 +60,17 @@ TEST_CASE("parts of different shapes are refused by name") {
   test::problem<float> a{{1, 5, 3, 2, 1, 16, 16}, 1}, b{{1, 4, 3, 2, 1, 16, 16}, 1};
   CHECK(lacuna::merge(exec, view(a), view(b), view(a)).message() == "b has 4 tokens; expected 5");
 }
+
+TEST_CASE("results that overlap a part in another place are refused, those in its very place are not") {
+  lacuna::host_executor const exec{1};
+  test::problem<float> a{{1, 5, 3, 2, 1, 16, 16}, 1}, b = a;
+  auto shifted = [](lacuna::partial_attention<float> v, lacuna::index_t tokens) {
+    v.out.extent[1] = v.lse.extent[1] = 3;
+    v.out.data += tokens * v.out.stride[1], v.lse.data += tokens * v.lse.stride[1];
+    return v;
+  };
+  CHECK(lacuna::merge(exec, shifted(view(a), 0), shifted(view(b), 0), shifted(view(a), 1)).message().find("to overlaps a") == 0);
+  CHECK(lacuna::merge(exec, shifted(view(a), 0), shifted(view(b), 0), shifted(view(b), 2)).message().find("to overlaps b") == 0);
+  a.lse.assign(a.lse.size(), 0), b.lse.assign(b.lse.size(), 0);
+  CHECK(lacuna::merge(exec, shifted(view(a), 1), shifted(view(b), 1), shifted(view(a), 1)).ok());
+}

@@ -23,7 +23,8 @@ lacuna::status run(lacuna::sparse_attention<Config> const& attention, lacuna::ho
 }
 
 template <class T, int D, class Pattern, int Dv = D>
-void agrees(attention_shape shape, Pattern pattern, std::function<bool(index_t, index_t)> const& visible, lacuna::attention_options options = {}) {
+void agrees(attention_shape shape, Pattern pattern, std::function<bool(index_t, index_t)> const& visible,
+            lacuna::attention_options options = {}) {
   shape.key_dim = D, shape.value_dim = Dv;
   CAPTURE(shape.queries);
   CAPTURE(shape.keys);
@@ -32,13 +33,14 @@ void agrees(attention_shape shape, Pattern pattern, std::function<bool(index_t, 
   lacuna::host_executor const exec{2};
   run(lacuna::sparse_attention<config<T, D, Pattern, Dv>>{pattern, options}, exec, shape, p.io(), p.kv()).or_throw();
   for (index_t b = 0; b < shape.batch; ++b) {
-    auto const e = compare(p, b, visible, {.scale = options.scale > 0 ? options.scale : 1 / std::sqrt(double(D)), .soft_cap = options.soft_cap});
+    auto const e =
+        compare(p, b, visible, {.scale = options.scale > 0 ? options.scale : 1 / std::sqrt(double(D)), .soft_cap = options.soft_cap});
     CHECK(e.out <= test::tolerance<T>);
     CHECK(e.lse <= 2 * test::tolerance<T>);
   }
 }
 
-attention_shape const odd_shapes[] = {{1, 1, 1, 1, 1},   {1, 63, 63, 3, 3},  {2, 65, 65, 7, 1},  {1, 64, 200, 9, 3}, {1, 5, 3, 2, 1},
+attention_shape const odd_shapes[] = {{1, 1, 1, 1, 1},   {1, 63, 63, 3, 3},  {2, 65, 65, 7, 1},   {1, 64, 200, 9, 3}, {1, 5, 3, 2, 1},
                                       {1, 130, 1, 4, 2}, {3, 1, 130, 12, 2}, {1, 200, 333, 5, 1}, {1, 7, 0, 2, 2}};
 
 }  // namespace
@@ -227,7 +229,9 @@ TEST_CASE("views of one fused projection equal compact copies") {
   auto const compact = p.out;
   p.poison();
   auto io = p.io();
-  auto const view = [&](index_t at, index_t heads) { return lacuna::tensor_view<float const, 4>{&fused[at], {1, n, heads, d}, {n * row, row, d, 1}}; };
+  auto const view = [&](index_t at, index_t heads) {
+    return lacuna::tensor_view<float const, 4>{&fused[at], {1, n, heads, d}, {n * row, row, d, 1}};
+  };
   io.q = view(0, hq);
   run(attention, exec, p.shape, io, {view(hq * d, hkv), view((hq + hkv) * d, hkv)}).or_throw();
   CHECK(p.out == compact);
@@ -254,7 +258,8 @@ TEST_CASE("a row is the same whatever else is in the batch and however many thre
   attention_shape const s{3, 3, 5000, 4, 2, 16, 16};
   problem<float> p{s, 23};
   lacuna::sparse_attention<config<float, 16, lacuna::dense>> const attention;
-  auto const decode = [&](int threads, attention_shape shape, lacuna::attention_io<float> const& io, lacuna::contiguous_kv<float> const& kv) {
+  auto const decode = [&](int threads, attention_shape shape, lacuna::attention_io<float> const& io,
+                          lacuna::contiguous_kv<float> const& kv) {
     lacuna::host_executor const exec{threads};
     auto const plan = attention.plan_decode(exec, shape);
     lacuna::workspace const scratch{exec, plan.workspace_bytes()};
@@ -295,8 +300,12 @@ TEST_CASE("plans refuse shapes by name, with what was expected and what came") {
   CHECK(plan({1, 4, 4, 40000, 2}).find("query_heads is 40000; expected at most 32767") != std::string::npos);
   CHECK(plan({1 << 20, 1 << 20, 4, 2, 2}).find("is more than 2^40 rows") != std::string::npos);
   CHECK(plan({1, 4, 4, 2, 2, 128, 64}).find("key_dim is 128; this configuration has 64") != std::string::npos);
-  CHECK(refusal([&] { (void)attention{{.sinks = 1, .window = 0}}.plan_prefill(exec, {1, 4, 4, 2, 2}); }).find("window is 0") != std::string::npos);
-  CHECK(refusal([&] { (void)attention{{.sinks = -1, .window = 1}}.plan_prefill(exec, {1, 4, 4, 2, 2}); }).find("sinks is -1") != std::string::npos);
+  CHECK(refusal([&] {
+          (void)attention{{.sinks = 1, .window = 0}}.plan_prefill(exec, {1, 4, 4, 2, 2});
+        }).find("window is 0") != std::string::npos);
+  CHECK(refusal([&] {
+          (void)attention{{.sinks = -1, .window = 1}}.plan_prefill(exec, {1, 4, 4, 2, 2});
+        }).find("sinks is -1") != std::string::npos);
   CHECK(refusal([&] { (void)attention{{}, {.scale = NAN}}; }).find("scale is") != std::string::npos);
 }
 
@@ -333,6 +342,85 @@ TEST_CASE("runs refuse tensors by name before anything is written") {
   CHECK(message([&](auto& io, auto&) { io.q.data = io.out.data; }).find("out overlaps q") == 0);
   CHECK(message([&](auto& io, auto& kv) { kv.values.data = io.out.data; }).find("out overlaps v") == 0);
   CHECK(attention.prefill(exec, plan, small, p.io(), p.kv()).message().find("workspace has 16 bytes; the plan needs") == 0);
+  index_t const huge = index_t{1} << 60;
+  CHECK(message([&](auto& io, auto&) { io.out.stride[1] = huge; }).find("out is [2, 6, 4, 16] and spans more than 2^58 elements") == 0);
+  CHECK(message([](auto& io, auto&) { io.out.stride[1] = 0; }).find("out has stride 0 in dimension 1 of 6") == 0);
+  CHECK(message([&](auto& io, auto&) { io.lse.data = io.out.data; }).find("lse overlaps out") == 0);
+  CHECK(message([&](auto& io, auto&) { io.lse.data = const_cast<float*>(io.q.data); }).find("lse overlaps q") == 0);
+  CHECK(message([&](auto& io, auto& kv) { io.lse.data = const_cast<float*>(kv.keys.data); }).find("lse overlaps k or v") == 0);
+  CHECK(message([&](auto& io, auto&) { io.out.data = reinterpret_cast<float*>(scratch.data()); }).find("out overlaps the workspace") == 0);
+  CHECK(message([](auto& io, auto&) { io.lse.stride[0] = -1; }).find("lse has stride -1") == 0);
+}
+
+TEST_CASE("packed views of any size are refused where no memory holds them") {
+  attention_shape const s{2, 8, 8, 2, 1, 16, 16};
+  lacuna::host_executor const exec{1};
+  lacuna::sparse_attention<config<float, 16, lacuna::dense>> const attention;
+  auto const plan = attention.plan_prefill(exec, s);
+  lacuna::workspace const scratch{exec, plan.workspace_bytes()};
+  std::int32_t const offsets[3] = {0, 8, 16};
+  lacuna::attention_io<float> io;
+  io.lengths = {.query_offsets = offsets, .key_offsets = offsets};
+  io.q = {nullptr, {1, index_t{1} << 60, 2, 16}, {0, 32, 16, 1}};
+  io.out = {nullptr, {1, index_t{1} << 60, 2, 16}, {0, 32, 16, 1}};
+  lacuna::contiguous_kv<float> const kv{{nullptr, 1, 16, 1, 16}, {nullptr, 1, 16, 1, 16}};
+  CHECK(attention.prefill(exec, plan, scratch, io, kv).message().find("q is [1, 1152921504606846976, 2, 16] and spans more") == 0);
+}
+
+TEST_CASE("a packed sequence's length stays within what its offsets leave") {
+  attention_shape const s{2, 8, 8, 2, 1, 16, 16};
+  std::vector<std::int32_t> const offsets{0, 5, 10}, longer{5, 8}, negative{-3, 8};
+  lacuna::sequence_lengths const l{offsets.data(), offsets.data(), longer.data(), negative.data()};
+  CHECK(lacuna::sequence_at(l, s, 0).queries == 5);
+  CHECK(lacuna::sequence_at(l, s, 1).queries == 5);
+  CHECK(lacuna::sequence_at(l, s, 0).keys == 0);
+  CHECK(lacuna::sequence_at(l, s, 1).keys == 5);
+}
+
+TEST_CASE("a plan of another pattern, of other amounts, dims or elements is refused before anything is written") {
+  attention_shape const s{1, 70, 70, 2, 1, 16, 16};
+  problem<float> p{s, 3};
+  lacuna::host_executor const exec{1};
+  auto const message = [&](auto const& planner, auto const& runner) {
+    auto const plan = planner.plan_prefill(exec, {1, 70, 70, 2, 1});
+    lacuna::workspace const scratch{exec, plan.workspace_bytes()};
+    auto const status = runner.prefill(exec, plan, scratch, p.io(), p.kv());
+    CHECK(status.code() == lacuna::errc::invalid_argument);
+    for (float const x : p.out) REQUIRE(std::isnan(x));
+    return status.message();
+  };
+  using slashes = lacuna::sparse_attention<config<float, 16, lacuna::vertical_slash>>;
+  using blocks = lacuna::sparse_attention<config<float, 16, lacuna::block_sparse>>;
+  using plain = lacuna::sparse_attention<config<float, 16, lacuna::dense>>;
+  char const* const other = "the plan was made for another pattern or other amounts";
+  CHECK(message(slashes{lacuna::vertical_slash{.verticals = 1, .slashes = 1, .first = 0, .nearest = 0}},
+                slashes{lacuna::vertical_slash{.verticals = 50, .slashes = 50, .first = 5, .nearest = 1}})
+            .find(other) == 0);
+  CHECK(message(plain{}, blocks{lacuna::block_sparse{4}}).find(other) == 0);
+  CHECK(message(plain{}, plain{{}, {.causal = false}}).find(other) == 0);
+  CHECK(
+      message(lacuna::sparse_attention<config<float, 32, lacuna::dense>>{}, plain{}).find("the plan was made for f32 with head dims 32") ==
+      0);
+  CHECK(message(lacuna::sparse_attention<config<lacuna::bfloat16, 16, lacuna::dense>>{}, plain{}).find("the plan was made for bf16") == 0);
+}
+
+TEST_CASE("plans whose workspace no machine has are refused") {
+  lacuna::host_executor const exec{1};
+  index_t const many = index_t{1} << 29;
+  auto const refused = [&](auto const& attention, bool decode, attention_shape const& s) {
+    try {
+      (void)(decode ? attention.plan_decode(exec, s) : attention.plan_prefill(exec, s));
+      return false;
+    } catch (lacuna::invalid_argument const& e) {
+      return std::string{e.what()}.find("bytes of workspace") != std::string::npos;
+    }
+  };
+  CHECK(refused(lacuna::sparse_attention<config<float, 16, lacuna::dense>>{}, true, {1, many, many, 1024, 1024}));
+  CHECK(refused(lacuna::sparse_attention<config<float, 16, lacuna::block_sparse_of<8>>>{lacuna::block_sparse_of<8>{1 << 30}}, false,
+                {1, many, many, 1024, 1024}));
+  CHECK(refused(lacuna::sparse_attention<config<float, 16, lacuna::vertical_slash>>{lacuna::vertical_slash{
+                    .verticals = 1 << 30, .slashes = 100, .tile = 1}},
+                false, {1, many, many, 1024, 1024}));
 }
 
 TEST_CASE("an empty batch and no queries are done at once") {

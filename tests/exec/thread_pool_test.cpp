@@ -8,6 +8,13 @@
 #include <thread>
 #include <vector>
 
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define LIMITS_ADDRESSES 1
+#endif
+
 namespace {
 
 using lacuna::index_t, lacuna::thread_pool;
@@ -113,5 +120,26 @@ TEST_CASE("work of a long iteration is seen by the caller afterwards") {
   });
   CHECK(values == std::vector{1, 2, 3, 4});
 }
+
+#ifdef LIMITS_ADDRESSES
+TEST_CASE("threads that cannot be had are an exception, not the program's end") {
+  pid_t const child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    rlimit const little{rlim_t{1} << 30, rlim_t{1} << 30};
+    setrlimit(RLIMIT_AS, &little);
+    try {
+      thread_pool pool{5000};
+    } catch (std::system_error const&) {
+      _exit(7);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+}
+#endif
 
 }  // namespace

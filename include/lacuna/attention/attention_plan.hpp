@@ -69,6 +69,7 @@ class attention_plan {
   int splits_ = 1;
   std::size_t pattern_at_ = 0, body_at_ = 0, parts_at_ = 0, bytes_ = 0;
   body_choice body_;
+  std::string element_;  // its name
 };
 
 }  // namespace lacuna

@@ -12,7 +12,7 @@ struct partial_attention {
   tensor_view<float, 3> lse;  // [batch, token, head], natural logarithm
 };
 
-/// Writes attention over the union of two disjoint key sets to `to`, which may be `a` itself. Sink logits belong to one side only.
+/// Writes attention over the union of two disjoint key sets to `to`, which may be `a` or `b` itself. Sink logits belong to one side only.
 template <class Exec, class T>
 requires Executor<Exec> status merge(Exec const& exec, partial_attention<T> const& a, partial_attention<T> const& b,
                                      partial_attention<T> const& to) {
@@ -24,6 +24,11 @@ requires Executor<Exec> status merge(Exec const& exec, partial_attention<T> cons
     if (!side->lse || side->lse.extent[0] != e[0] || side->lse.extent[1] != e[1] || side->lse.extent[2] != e[2])
       return refuse("lse of ", name, " is ", detail::extents_of(side->lse), "; expected [", e[0], ", ", e[1], ", ", e[2], "]");
   }
+  for (auto const* side : {&a, &b})
+    if (!(detail::same_view(side->out, to.out) && detail::same_view(side->lse, to.lse)) &&
+        (detail::overlap(side->out, to.out) || detail::overlap(side->lse, to.lse) || detail::overlap(side->out, to.lse) ||
+         detail::overlap(side->lse, to.out)))
+      return refuse("to overlaps ", side == &a ? "a" : "b", "; expected memory of its own, or the very same views");
   merge_outputs<T> const body{a.out, a.lse, b.out, b.lse, to.out, to.lse};
   return exec.launch({body.blocks(), 128}, body);
 }

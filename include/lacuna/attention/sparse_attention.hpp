@@ -62,7 +62,8 @@ struct attention_io {
 template <class Config>
 class sparse_attention {
   static_assert(AttentionConfig<Config>, "derive the configuration from lacuna::attention_defaults<element, key_dim>");
-  static_assert(Config::key_dim % 8 == 0 && Config::key_dim >= 8 && Config::key_dim <= 256, "key_dim must be a multiple of 8 up to 256 (MLA's 576 and 512 have no kernel)");
+  static_assert(Config::key_dim % 8 == 0 && Config::key_dim >= 8 && Config::key_dim <= 256,
+                "key_dim must be a multiple of 8 up to 256 (MLA's 576 and 512 have no kernel)");
   static_assert(Config::value_dim % 8 == 0 && Config::value_dim >= 8 && Config::value_dim <= 256,
                 "value_dim must be a multiple of 8 up to 256");
 
@@ -196,24 +197,55 @@ class sparse_attention {
     pattern_.check(shape);
     attention_plan p;
     p.shape_ = shape, p.target_ = exec.target();
-    p.layout_ = {static_cast<int>(shape.batch),
-                 traits::lists(pattern_, shape),
-                 shape.queries,
-                 tile_rows(exec, shape),
-                 traits::granularity,
-                 options_.causal,
-                 traits::capacity(pattern_, shape)};
+    p.layout_ = layout_of(exec, shape);
+    p.element_ = element_name<element>;
     check_rope(shape, p.layout_);
     index_t const most_parts = phase == attend_phase::prefill ? 1 : ceil_div(shape.keys, attention_plan::split_keys);
     p.splits_ = static_cast<int>(max<index_t>(1, most_parts));
     p.body_ = attend_backend<Exec>::template choose<Config, Kv>(exec, body_request{shape, p.layout_, phase, p.splits_});
     if (p.body_.joins_parts) p.splits_ = 1;
+    double const part_bytes =
+        p.splits_ > 1 ? static_cast<double>(shape.batch * shape.query_heads * shape.queries) * p.splits_ * 4 * (shape.value_dim + 1) : 0;
+    require(estimated_index_bytes(p.layout_) + part_bytes < most_workspace_bytes, "the plan would need about ",
+            estimated_index_bytes(p.layout_) + part_bytes, " bytes of workspace; expected fewer tokens, heads or kept keys");
     p.pattern_at_ = index_bytes(p.layout_);
-    p.body_at_ = p.pattern_at_ + round_up<std::size_t>(traits::workspace_bytes(pattern_, shape), 256);
+    p.body_at_ = p.pattern_at_ + pattern_room(shape);
     p.parts_at_ = p.body_at_ + round_up<std::size_t>(p.body_.workspace_bytes, 256);
     index_t const rows = shape.batch * shape.query_heads * shape.queries * p.splits_;
     p.bytes_ = p.parts_at_ + (p.splits_ > 1 ? static_cast<std::size_t>(rows) * (shape.value_dim + 1) * sizeof(float) : 0);
     return p;
+  }
+
+  static constexpr double most_workspace_bytes = 0x1p50;
+
+  template <class Exec>
+  index_layout layout_of(Exec const& exec, attention_shape const& shape) const {
+    return {static_cast<int>(shape.batch),
+            traits::lists(pattern_, shape),
+            shape.queries,
+            tile_rows(exec, shape),
+            traits::granularity,
+            options_.causal,
+            traits::capacity(pattern_, shape)};
+  }
+
+  /// Refuses a plan of another configuration or of other amounts: it has other room for what this one chooses.
+  template <class Exec>
+  status check_plan(Exec const& exec, attention_plan const& plan) const {
+    attention_shape const& s = plan.shape();
+    if (plan.target() != exec.target()) return refuse("the plan was made for another kind of executor; plan with the one that runs");
+    if (s.key_dim != Config::key_dim || s.value_dim != Config::value_dim || plan.element_ != element_name<element>)
+      return refuse("the plan was made for ", plan.element_, " with head dims ", s.key_dim, " and ", s.value_dim, "; this attention has ",
+                    element_name<element>, " with ", Config::key_dim, " and ", Config::value_dim);
+    index_layout const &has = plan.layout(), needs = layout_of(exec, s);
+    if (has.heads != needs.heads || has.tile_rows != needs.tile_rows || has.granularity != needs.granularity ||
+        has.causal != needs.causal || !(has.capacity == needs.capacity) || plan.body_at_ - plan.pattern_at_ != pattern_room(s))
+      return refuse("the plan was made for another pattern or other amounts; plan with the attention that runs");
+    return {};
+  }
+
+  std::size_t pattern_room(attention_shape const& shape) const {
+    return round_up<std::size_t>(traits::workspace_bytes(pattern_, shape), 256);
   }
 
   /// Static patterns are exact at any tile size: the executor's bodies choose.
@@ -285,7 +317,7 @@ class sparse_attention {
   template <class Exec, class Kv>
   status check_run(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv) const {
     attention_shape const& s = plan.shape();
-    if (plan.target() != exec.target()) return refuse("the plan was made for another kind of executor; plan with the one that runs");
+    if (status r = check_plan(exec, plan); !r) return r;
     if (scratch.bytes() < plan.workspace_bytes())
       return refuse("workspace has ", scratch.bytes(), " bytes; the plan needs ", plan.workspace_bytes());
     bool const packed = io.lengths.query_offsets;
@@ -297,10 +329,29 @@ class sparse_attention {
       return refuse("lse is ", detail::extents_of(io.lse), "; expected [", batch, ", ", io.q.extent[1], ", ", s.query_heads, "]");
     if (io.tree && (io.tree.rows.extent[0] != batch || io.tree.rows.extent[1] != io.q.extent[1]))
       return refuse("tree is ", detail::extents_of(io.tree.rows), "; expected [", batch, ", ", io.q.extent[1], "]");
-    if (detail::addresses(io.out).overlaps(detail::addresses(io.q))) return refuse("out overlaps q; expected memory of its own");
+    if (status r = check_written(io, scratch); !r) return r;
     if constexpr (requires { kv.check(s, io.lengths, io.out); })
       if (status r = kv.check(s, io.lengths, io.out); !r) return r;
+    if constexpr (requires { detail::overlap(io.lse, kv.keys), detail::overlap(io.lse, kv.values); })
+      if (io.lse && (detail::overlap(io.lse, kv.keys) || detail::overlap(io.lse, kv.values)))
+        return refuse("lse overlaps k or v; expected memory of its own");
     if constexpr (std::same_as<Exec, host_executor>) return check_host_memory(s, io, kv);
+    return {};
+  }
+
+  /// Refuses results that would overwrite each other, what is read, or the workspace.
+  template <class Exec>
+  static status check_written(io_type const& io, workspace<Exec> const& scratch) {
+    if (status r = detail::check_written("out", io.out); !r) return r;
+    if (detail::overlap(io.out, io.q)) return refuse("out overlaps q; expected memory of its own");
+    tensor_view<std::byte, 1> const memory{scratch.data(), static_cast<index_t>(scratch.bytes())};
+    if (detail::overlap(io.out, memory)) return refuse("out overlaps the workspace; expected memory of its own");
+    if (!io.lse) return {};
+    if (status r = detail::check_span("lse", io.lse); !r) return r;
+    if (status r = detail::check_written("lse", io.lse); !r) return r;
+    if (detail::overlap(io.lse, io.out)) return refuse("lse overlaps out; expected memory of its own");
+    if (detail::overlap(io.lse, io.q)) return refuse("lse overlaps q; expected memory of its own");
+    if (detail::overlap(io.lse, memory)) return refuse("lse overlaps the workspace; expected memory of its own");
     return {};
   }
 

@@ -47,7 +47,8 @@ inline void check(attention_shape const& s) {
 
 /// Where each sequence's tokens lie and how many there are, read when a run executes (device memory under CUDA). All null: every
 /// sequence has the full capacity. Offsets describe packed batches: sequence b is tokens [offsets[b], offsets[b + 1]) and tensors have
-/// batch stride 0. Lengths win over offsets. Lengths below 0 count as 0, above the capacity as the capacity.
+/// batch stride 0. A packed sequence's length may be less than its offsets leave room for. Lengths below 0 count as 0, above the room, packed or the
+/// capacity, as the room.
 struct sequence_lengths {
   std::int32_t const* query_offsets = nullptr;  // [batch + 1]
   std::int32_t const* key_offsets = nullptr;    // [batch + 1]
@@ -65,8 +66,8 @@ struct sequence {
 
 LACUNA_HD inline sequence sequence_at(sequence_lengths const& l, attention_shape const& s, index_t b) {
   auto const count = [&](std::int32_t const* lengths, std::int32_t const* offsets, index_t most) {
-    index_t const n = lengths ? lengths[b] : offsets ? index_t{offsets[b + 1]} - offsets[b] : most;
-    return clamp<index_t>(n, 0, most);
+    index_t const room = offsets ? min(index_t{offsets[b + 1]} - offsets[b], most) : most;
+    return clamp<index_t>(lengths ? min<index_t>(lengths[b], room) : room, 0, most);
   };
   return {l.query_offsets ? l.query_offsets[b] : 0, count(l.query_lengths, l.query_offsets, s.queries),
           l.key_offsets ? l.key_offsets[b] : 0, count(l.key_lengths, l.key_offsets, s.keys)};

@@ -48,8 +48,8 @@ struct index_capacity {
 struct index_row {
   span const* own = nullptr;
   std::uint64_t const* own_members = nullptr;
-  span const* shared = nullptr;             // relative to `first`
-  std::int32_t const* columns = nullptr;    // of the head, ascending
+  span const* shared = nullptr;           // relative to `first`
+  std::int32_t const* columns = nullptr;  // of the head, ascending
   std::uint32_t const* column_bits = nullptr;
   int own_count = 0, shared_count = 0, column_count = 0;
   std::int32_t prefix = 0;  // keys [0, prefix) come first; 0 when the row stands alone
@@ -112,17 +112,17 @@ struct sparse_index {
   index_capacity capacity;
   bool causal = true;
 
-  std::int32_t* row_count = nullptr;       // [batch, heads, tiles] own spans, plus `alone`
-  index_t const* row_begin = nullptr;      // [batch, heads, tiles] start of the row's spans; null: row * capacity.spans
-  span* own = nullptr;                     // [batch, heads, tiles, capacity.spans]
-  std::uint64_t* members = nullptr;        // like own; null: all tokens of the tile
-  std::int32_t* prefix = nullptr;          // [batch, heads]
-  head_rule* rules = nullptr;              // [batch, heads]
-  std::int32_t* shared_count = nullptr;    // [batch, heads, 2] for full tiles and for a partial last tile
-  span* shared = nullptr;                  // [batch, heads, 2, capacity.shared_spans]
-  std::int32_t* column_count = nullptr;    // [batch, heads]
-  std::int32_t* columns = nullptr;         // [batch, heads, capacity.columns]
-  std::uint32_t* column_bits = nullptr;    // [batch, heads, tiles, column_words()]
+  std::int32_t* row_count = nullptr;     // [batch, heads, tiles] own spans, plus `alone`
+  index_t const* row_begin = nullptr;    // [batch, heads, tiles] start of the row's spans; null: row * capacity.spans
+  span* own = nullptr;                   // [batch, heads, tiles, capacity.spans]
+  std::uint64_t* members = nullptr;      // like own; null: all tokens of the tile
+  std::int32_t* prefix = nullptr;        // [batch, heads]
+  head_rule* rules = nullptr;            // [batch, heads]
+  std::int32_t* shared_count = nullptr;  // [batch, heads, 2] for full tiles and for a partial last tile
+  span* shared = nullptr;                // [batch, heads, 2, capacity.shared_spans]
+  std::int32_t* column_count = nullptr;  // [batch, heads]
+  std::int32_t* columns = nullptr;       // [batch, heads, capacity.columns]
+  std::uint32_t* column_bits = nullptr;  // [batch, heads, tiles, column_words()]
 
   LACUNA_HD constexpr int column_words() const { return (capacity.columns + 31) / 32; }
   LACUNA_HD constexpr index_t head_at(index_t b, int h) const { return b * heads + h; }
@@ -216,6 +216,15 @@ inline sparse_index lay_out(index_layout const& l, carver& block) {
 }
 
 }  // namespace detail
+
+/// About the bytes that index_bytes() counts, for layouts whose number does not fit one.
+inline double estimated_index_bytes(index_layout const& l) {
+  double const lists = static_cast<double>(l.batch) * l.heads,
+               rows = lists * static_cast<double>(ceil_div<index_t>(l.queries, l.tile_rows));
+  double const entry = sizeof(span) + (l.capacity.members ? sizeof(std::uint64_t) : 0);
+  return rows * (4 + entry * l.capacity.spans + l.capacity.columns / 8.0) +
+         lists * (16.0 * l.capacity.shared_spans + 4.0 * l.capacity.columns + 32);
+}
 
 /// Bytes of memory that an index of this layout needs. Linear in the queries.
 inline std::size_t index_bytes(index_layout const& layout) {

@@ -35,21 +35,19 @@ class worker_scratch {
 /// thread works too. Loops from different threads run one after the other; a loop inside a loop runs on its own worker.
 class thread_pool {
  public:
-  /// threads >= 1 counts the caller; 0 means one per hardware thread.
+  /// threads >= 1 counts the caller; 0 means one per hardware thread. Throws std::system_error if a thread cannot be had.
   explicit thread_pool(int threads) {
     int const count = threads > 0 ? threads : lacuna::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     scratch_.resize(count);
-    for (int i = 1; i < count; ++i) workers_.emplace_back([this, i] { serve(i); });
+    try {
+      for (int i = 1; i < count; ++i) workers_.emplace_back([this, i] { serve(i); });
+    } catch (...) {
+      stop();
+      throw;
+    }
   }
 
-  ~thread_pool() {
-    {
-      std::lock_guard const lock{mutex_};
-      stop_ = true;
-    }
-    wake_.notify_all();
-    for (auto& w : workers_) w.join();
-  }
+  ~thread_pool() { stop(); }
 
   thread_pool(thread_pool const&) = delete;
   thread_pool& operator=(thread_pool const&) = delete;
@@ -87,6 +85,15 @@ class thread_pool {
   template <class Work>
   static void call(void const* work, index_t i, std::byte* scratch) {
     (*static_cast<Work const*>(work))(i, scratch);
+  }
+
+  void stop() {
+    {
+      std::lock_guard const lock{mutex_};
+      stop_ = true;
+    }
+    wake_.notify_all();
+    for (auto& w : workers_) w.join();
   }
 
   void run(loop& job, int worker) {

@@ -101,6 +101,8 @@ TEST_CASE_FIXTURE(fixture, "what is wrong is named in one line, and nothing is w
   check_refused(with_model("--length 5000 --json " + json), "has 2000 tokens, but this length needs 6000");
   check_refused(with_model("--length 100 --json " + json), "--length 100 is too short for task passkey");
   check_refused(with_model("--json /no/such/folder/x.json"), "--json '/no/such/folder/x.json': expected a file in an existing folder");
+  check_refused(with_model("--json /proc/x.json --png " + json), "--json '/proc/x.json': cannot write into its folder");
+  check_refused(with_model("--json " + json + " --png " + json), "--json and --png name the same file");
   check_refused(with_model("--text " + (folder / "absent.txt").string()), "cannot read text file");
   CHECK_FALSE(std::filesystem::exists(json));
 }
