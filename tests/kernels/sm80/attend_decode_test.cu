@@ -1,6 +1,6 @@
-#include "support/attend_problem.hpp"
 #include "support/device.cuh"
 #include "support/pages.hpp"
+#include "support/row_error.hpp"
 
 #include <lacuna/kernels/sm80/launch_decode.cuh>
 
@@ -21,12 +21,14 @@ struct call {
   std::byte* workspace;
 
   call(lacuna::cuda_executor const& exec, test::attend_problem<T> const& p) : problem{p}, at{exec}, args{p.put(at)} {
-    std::vector<std::byte> const poison(
-        lacuna::sm80::decode_workspace_bytes<args_type, Dim, ValueDim>(p.layout(), p.recipe().shape), std::byte{0x5a});
+    std::vector<std::byte> const poison(lacuna::sm80::decode_workspace_bytes<args_type, Dim, ValueDim>(p.layout(), p.recipe().shape),
+                                        std::byte{0x5a});
     workspace = at.put(poison);
   }
 
-  lacuna::status launch() { return lacuna::sm80::launch_decode<Dim, ValueDim>(at.exec(), args, problem.layout(), problem.recipe().shape, workspace); }
+  lacuna::status launch() {
+    return lacuna::sm80::launch_decode<Dim, ValueDim>(at.exec(), args, problem.layout(), problem.recipe().shape, workspace);
+  }
   test::attend_result result() { return problem.read(at, args); }
   test::attend_result run() {
     launch().or_throw();
@@ -40,21 +42,6 @@ struct call {
   }
 };
 
-/// Error model: the kernel rounds weights and outputs to 16 bits, so a row may be off by 1e-2 of its norm.
-double worst_row(test::attend_result const& got, test::attend_result const& right, int dim) {
-  double worst = 0;
-  for (std::size_t row = 0; row * dim < right.out.size(); ++row) {
-    double error = 0, norm = 0;
-    for (std::size_t i = row * dim; i < (row + 1) * dim; ++i) {
-      if (std::isnan(right.out[i]) && std::isnan(got.out[i])) continue;  // a row that nobody may write
-      error += (got.out[i] - right.out[i]) * (got.out[i] - right.out[i]), norm += right.out[i] * right.out[i];
-    }
-    double const relative = norm > 0 ? std::sqrt(error / norm) : error;
-    if (!(relative <= worst)) worst = std::isnan(relative) ? lacuna::infinity : relative;
-  }
-  return worst;
-}
-
 /// Few queries over every kind of list, groups that fill 16 rows in every way, lists of one part and of many.
 std::vector<attend_recipe> recipes(int dim, int value_dim) {
   auto const shape = [&](index_t batch, index_t queries, index_t keys, int heads, int kv) {
@@ -66,7 +53,8 @@ std::vector<attend_recipe> recipes(int dim, int value_dim) {
     for (int const group : {3, 4, 7, 16}) all.push_back({.shape = shape(2, 1, 700, 2 * group, 2), .lists = kind, .list_heads = 2});
     for (index_t const queries : {2, 3, 5, 8}) all.push_back({.shape = shape(1, queries, 290, 8, 2), .lists = kind, .list_heads = 1});
     for (int const tile_rows : {1, 4, 64})
-      all.push_back({.shape = shape(1, 7, 600, 9, 3), .lists = kind, .tile_rows = tile_rows, .list_heads = 3, .spans = 150, .columns = 300});
+      all.push_back(
+          {.shape = shape(1, 7, 600, 9, 3), .lists = kind, .tile_rows = tile_rows, .list_heads = 3, .spans = 150, .columns = 300});
     all.push_back({.shape = shape(1, 8, 2100, 16, 1), .lists = kind, .tile_rows = 8, .list_heads = 1, .spans = 300, .columns = 700});
     all.push_back({.shape = shape(1, 40, 500, 6, 3), .lists = kind, .tile_rows = 16, .list_heads = 3});
     all.push_back({shape(1, 3, 1, 1, 1), kind});
@@ -78,7 +66,12 @@ std::vector<attend_recipe> recipes(int dim, int value_dim) {
     all.push_back({.shape = shape(3, 8, 530, 4, 2), .lists = kind, .query_lengths = {8, 0, 3}, .key_lengths = {530, 400, 2000}});
     all.push_back({.shape = shape(3, 8, 330, 4, 2), .lists = kind, .query_offsets = {0, 8, 8, 11}, .key_offsets = {0, 330, 340, 657}});
     all.push_back({.shape = shape(2, 8, 400, 8, 2), .lists = kind, .list_heads = 2, .tree = true, .key_lengths = {400, 40}});
-    all.push_back({.shape = shape(3, 8, 330, 4, 2), .lists = kind, .list_heads = 1, .tree = true, .query_offsets = {0, 8, 8, 11}, .key_offsets = {0, 330, 340, 657}});
+    all.push_back({.shape = shape(3, 8, 330, 4, 2),
+                   .lists = kind,
+                   .list_heads = 1,
+                   .tree = true,
+                   .query_offsets = {0, 8, 8, 11},
+                   .key_offsets = {0, 330, 340, 657}});
   }
   all.push_back({.shape = shape(1, 1, 20000, 4, 1), .list_heads = 1});  // parts of more than the fewest keys
   return all;
@@ -93,7 +86,7 @@ void agrees_with_plain_loops() {
     ++at;
     test::attend_problem<T> const problem{recipe};
     auto const got = call<Dim, T, ValueDim>{stream.exec(), problem}.run(), right = problem.oracle();
-    CHECK(worst_row(got, right, ValueDim) <= 1e-2);
+    CHECK(test::worst_row(got, right, ValueDim) <= 1e-2);
     CHECK(test::excess(got.lse, right.lse, 1e-5f, 1e-4f) <= 1);
   }
 }
@@ -107,14 +100,16 @@ TEST_CASE("the decode body reads pages as it reads contiguous keys, bit for bit"
   test::device_stream const stream;
   using T = lacuna::bfloat16;
   for (auto const kind : {lists::dense, lists::mixed}) {
-    attend_recipe const recipe{.shape = {3, 2, 700, 8, 2, 64, 64}, .lists = kind, .list_heads = 2, .spans = 50, .key_lengths = {700, 129, 0}};
+    attend_recipe const recipe{
+        .shape = {3, 2, 700, 8, 2, 64, 64}, .lists = kind, .list_heads = 2, .spans = 50, .key_lengths = {700, 129, 0}};
     test::attend_problem<T> problem{recipe};
     call<64, T> contiguous{stream.exec(), problem};
     auto const expected = contiguous.run();
     for (index_t const page : {1, 16, 64, 128}) {
       test::page_pool<T> const pool{recipe.shape, problem.k(), problem.v(), page, static_cast<unsigned>(page), recipe.key_lengths};
       auto const& a = contiguous.args;
-      lacuna::attend_args<T, lacuna::paged_kv<T>> const paged{a.shape, a.lengths, a.index, a.q, pool.put(contiguous.at), a.out, a.lse, a.logits, a.sink_logits, {}, {}, {}};
+      lacuna::attend_args<T, lacuna::paged_kv<T>> const paged{
+          a.shape, a.lengths, a.index, a.q, pool.put(contiguous.at), a.out, a.lse, a.logits, a.sink_logits, {}, {}, {}};
       contiguous.poison();
       lacuna::sm80::launch_decode<64, 64>(stream.exec(), paged, problem.layout(), recipe.shape, contiguous.workspace).or_throw();
       CHECK(contiguous.result() == expected);
@@ -152,7 +147,7 @@ TEST_CASE("a captured decode replays at other lengths, bit for bit like a direct
     attend_recipe now = capacity;
     now.key_lengths = lengths;
     auto const right = test::attend_problem<lacuna::bfloat16>{now}.oracle();
-    CHECK(worst_row(replayed, right, 64) <= 1e-2);
+    CHECK(test::worst_row(replayed, right, 64) <= 1e-2);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <lacuna/kernels/attend_args.hpp>
+#include <lacuna/kernels/tiles/prefix_sum.cuh>
 
 namespace lacuna::sm90 {
 
@@ -51,15 +52,6 @@ struct half_rows {
   std::uint64_t members;
 };
 
-__device__ inline std::int32_t prefix_sum(std::int32_t x, int lane) {
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    std::int32_t const y = __shfl_up_sync(0xffffffffu, x, step);
-    if (lane >= step) x += y;
-  }
-  return x;
-}
-
 /// Cuts a list into segments, in order; the whole warp walks it, a lane an entry and then a lane a segment.
 template <int SegmentKeys>
 class segment_walk {
@@ -105,7 +97,7 @@ class segment_walk {
       if (mine < row_.span_count()) now = row_.span_at(mine), members_ = row_.members(mine);
       begin_ = now.begin, end_ = min(now.end, limit_);
       std::int32_t const count = end_ > begin_ ? (end_ - begin_ + SegmentKeys - 1) / SegmentKeys : 0;
-      upto_ = prefix_sum(count, lane_), before_ = upto_ - count;
+      upto_ = tiles::prefix_sum(count, lane_), before_ = upto_ - count;
       total_ = __shfl_sync(0xffffffffu, upto_, 31);
       entry_ += 32;
     }
