@@ -101,7 +101,7 @@ struct attend_prefill {
   __device__ static void init(shared& s) {
     s.q_full.init(1), s.q_empty.init(consumers), s.task_full.init(1), s.task_empty.init(consumers);
     for (int i = 0; i < stages; ++i)
-      s.k_full[i].init(1), s.k_empty[i].init(consumers), s.v_full[i].init(1), s.v_empty[i].init(consumers);
+      s.k_full[i].init(32), s.k_empty[i].init(consumers), s.v_full[i].init(1), s.v_empty[i].init(consumers);
     fence_barrier_init();
   }
 
@@ -204,6 +204,7 @@ struct attend_prefill {
       int const mine = static_cast<int>(threadIdx.x) - i * tile::segments;  // segment of the tile, if it is one
       s.k_empty[here.stage()].wait(here.parity() ^ 1);
       describe(s.tiles[here.slot()], mine, segment, votes.template flags<tile::segments>(i, walk.done() && i + 1 == tiles));
+      if (mine != 0) s.k_full[here.stage()].arrive();  // every lane's part of the description is there
       load(s.k[here.stage()], s.k_full[here.stage()], k_map, mine, segment.begin, t, kv_head, args.kv.keys);
       s.v_empty[here.stage()].wait(here.parity() ^ 1);
       load(s.v[here.stage()], s.v_full[here.stage()], v_map, mine, segment.begin, t, kv_head, args.kv.values);
