@@ -41,10 +41,11 @@ class key_stream {
   __device__ void advance(std::int32_t take) {
     std::int32_t const taken = taken_ + take;
     bool const empty = taken == total_;
+    int const window = window_;
     __syncwarp();
     if (lane() == 0) taken_ = taken;
     __syncwarp();
-    if (empty) refill(window_ + 1);
+    if (empty) refill(window + 1);
   }
 
   /// Loads the first window from `window` on that has keys; total_ is 0 if none has.
