@@ -5,19 +5,13 @@
 
 #include "byte_reader.hpp"
 #include "error.hpp"
+#include "quoted.hpp"
 
 namespace llm {
 namespace {
 
 constexpr std::uint64_t smallest_value_bytes = 8 + 4 + 1;           // key length, kind, one byte
 constexpr std::uint64_t smallest_tensor_bytes = 8 + 4 + 8 + 4 + 8;  // name length, rank, one extent, type, offset
-
-std::string quoted(std::string_view name) {
-  constexpr std::size_t longest = 80;
-  std::string result = "'";
-  for (char const c : name.substr(0, longest)) result += (c >= 32 && c < 127) ? c : '?';
-  return result + (name.size() > longest ? "...'" : "'");
-}
 
 std::uint64_t bytes_of(gguf_kind kind) {
   switch (kind) {

@@ -18,6 +18,7 @@
 #include "picture.hpp"
 #include "plain_text.hpp"
 #include "progress.hpp"
+#include "quoted.hpp"
 
 namespace {
 
@@ -71,12 +72,23 @@ int affordable_questions(std::vector<trial> const& trials, double seconds_left) 
   return std::clamp(static_cast<int>(seconds_left / (1.1 * round)), 0, 10);
 }
 
+/// What read() returns; what is wrong with the file is said of the option that named it.
+template <class Read>
+auto about_model(llm::options const& chosen, Read const& read) {
+  try {
+    return read();
+  } catch (llm::error const& failure) {
+    throw llm::error("--model " + llm::quoted(chosen.model) + ": " + failure.what());
+  }
+}
+
 /// The tasks of every length, lengths outermost. Refuses lengths without room before the model is loaded.
 std::vector<llm::task> make_tasks(llm::options const& chosen, llm::tokenizer const& tokens, llm::gguf_view const& file,
                                   std::span<llm::token const> words) {
   std::vector<llm::task> tasks;
   for (auto const length : chosen.lengths) {
-    for (auto const kind : chosen.tasks) tasks.emplace_back(kind, tokens, llm::read_chat_format(file), words, length, chosen.seed);
+    for (auto const kind : chosen.tasks)
+      tasks.emplace_back(kind, tokens, about_model(chosen, [&] { return llm::read_chat_format(file); }), words, length, chosen.seed);
   }
   for (auto const& task : tasks) {
     if (chosen.passkeys != 0) task.make(0, 1);
@@ -119,8 +131,8 @@ int run(llm::options const& chosen) {
   if (chosen.json && chosen.json == chosen.png)
     throw llm::error("--json and --png name the same file '" + *chosen.json + "'; expected two");
   llm::mapped_file const file(llm::find_model(chosen.model));
-  llm::gguf_view const view(file.bytes());
-  llm::tokenizer const tokens(view);
+  auto const view = about_model(chosen, [&] { return llm::gguf_view(file.bytes()); });
+  auto const tokens = about_model(chosen, [&] { return llm::tokenizer(view); });
   llm::plain_text const text(chosen.text, tokens, *std::max_element(chosen.lengths.begin(), chosen.lengths.end()));
   auto const words = std::span(text.tokens()).subspan(llm::plain_text::skipped_tokens);
   auto const tasks = make_tasks(chosen, tokens, view, words);
@@ -130,10 +142,11 @@ int run(llm::options const& chosen) {
   show("loading " + chosen.model, 0);
   auto const where = backend_of(chosen);
   lacuna::host_executor const exec(chosen.threads);
-  auto const engine = make_engine(where, view, exec);
+  auto const engine = about_model(chosen, [&] { return make_engine(where, view, exec); });
   llm::evaluation evaluation(*engine, tokens, words, chosen.chunk, show);
   bar.clear();
-  std::printf("%s on %s, text of %s\n", engine->config().name.c_str(), std::string(name_of(where)).c_str(), text.source().c_str());
+  std::printf("%s on %s, text of %s\n", llm::printable(engine->config().name).c_str(), std::string(name_of(where)).c_str(),
+              text.source().c_str());
 
   llm::picture picture(exec, chosen.patterns);
   llm::layer_observer const draw = [&](int layer, llm::attention_tensors const& tensors) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "error.hpp"
+#include "quoted.hpp"
 
 namespace llm {
 namespace {
@@ -52,7 +53,7 @@ void read_rope(gguf_view const& file, std::string const& prefix, model_config& c
                 std::to_string(config.head_size));
   }
   auto const scaling = file.find_text(prefix + "rope.scaling.type").value_or("none");
-  if (scaling != "none") throw error(prefix + "rope.scaling.type is '" + std::string(scaling) + "', expected 'none'");
+  if (scaling != "none") throw error(prefix + "rope.scaling.type is " + quoted(scaling) + ", expected 'none'");
 }
 
 }  // namespace
@@ -61,7 +62,7 @@ model_config read_config(gguf_view const& file) {
   model_config config{};
   config.architecture = file.text("general.architecture");
   if (config.architecture != "llama" && config.architecture != "qwen2") {
-    throw error("general.architecture is '" + config.architecture + "', expected 'llama' or 'qwen2'");
+    throw error("general.architecture is " + quoted(config.architecture) + ", expected 'llama' or 'qwen2'");
   }
   bool const is_qwen = config.architecture == "qwen2";
   config.pairs = is_qwen ? rope_pairs::halves : rope_pairs::neighbours;

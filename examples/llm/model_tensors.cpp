@@ -6,6 +6,7 @@
 
 #include "dequantize.hpp"
 #include "error.hpp"
+#include "quoted.hpp"
 
 namespace llm {
 namespace {
@@ -46,7 +47,7 @@ class tensor_finder {
 
   void refuse_unknown() const {
     for (auto const& [name, tensor] : file_.tensors()) {
-      if (!taken_.contains(name)) throw error("tensor " + std::string(name) + " is not part of this architecture as this engine knows it");
+      if (!taken_.contains(name)) throw error("tensor " + quoted(name) + " is not part of this architecture as this engine knows it");
     }
   }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "error.hpp"
+#include "quoted.hpp"
 #include "unicode.hpp"
 
 namespace llm {
@@ -126,7 +127,7 @@ void append_smollm(std::string_view text, std::vector<std::string_view>& words) 
 pre_tokenizer pre_tokenizer_from(std::string_view name) {
   if (name == "smollm") return pre_tokenizer::smollm;
   if (name == "qwen2") return pre_tokenizer::qwen2;
-  throw error("tokenizer.ggml.pre is '" + std::string(name) + "', expected 'smollm' or 'qwen2'");
+  throw error("tokenizer.ggml.pre is " + quoted(name) + ", expected 'smollm' or 'qwen2'");
 }
 
 std::vector<std::string_view> split_words(pre_tokenizer kind, std::string_view text) {

@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "error.hpp"
+#include "quoted.hpp"
 #include "unicode.hpp"
 
 namespace llm {
@@ -51,7 +52,7 @@ constexpr std::int32_t user_defined_kind = 4;
 tokenizer::tokenizer(gguf_view const& file)
     : words_(pre_tokenizer_from(file.text("tokenizer.ggml.pre"))), byte_tokens_(256, -1), special_by_byte_(256) {
   if (auto const model = file.text("tokenizer.ggml.model"); model != "gpt2") {
-    throw error("tokenizer.ggml.model is '" + std::string(model) + "', expected 'gpt2' (byte-level byte pairs)");
+    throw error("tokenizer.ggml.model is " + quoted(model) + ", expected 'gpt2' (byte-level byte pairs)");
   }
   texts_ = file.texts("tokenizer.ggml.tokens");
   if (texts_.empty() || texts_.size() > 1U << 30) throw error("tokenizer.ggml.tokens has " + std::to_string(texts_.size()) + " entries");

@@ -19,6 +19,10 @@ namespace {
 
 using lacuna::index_t, lacuna::thread_pool;
 
+TEST_CASE("a negative number of threads is refused") {
+  CHECK_THROWS_WITH_AS(thread_pool{-5}, "threads is -5, expected 1 or more, or 0 for one per hardware thread", lacuna::invalid_argument);
+}
+
 TEST_CASE("every iteration runs exactly once") {
   for (int const threads : {1, 2, 5}) {
     thread_pool pool{threads};

@@ -12,7 +12,7 @@ namespace lacuna {
 /// synchronize() has nothing to wait for. Safe to use from several threads; their loops take turns.
 class host_executor {
  public:
-  /// threads >= 1 counts the caller; 0 means one per hardware thread.
+  /// threads >= 1 counts the caller; 0 means one per hardware thread. Throws invalid_argument if it is negative.
   explicit host_executor(int threads = 0) : pool_{std::make_shared<thread_pool>(threads)} {}
 
   int threads() const { return pool_->size(); }

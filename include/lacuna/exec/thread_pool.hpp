@@ -1,4 +1,5 @@
 #pragma once
+#include <lacuna/core/error.hpp>
 #include <lacuna/core/math.hpp>
 
 #include <atomic>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -35,8 +37,11 @@ class worker_scratch {
 /// thread works too. Loops from different threads run one after the other; a loop inside a loop runs on its own worker.
 class thread_pool {
  public:
-  /// threads >= 1 counts the caller; 0 means one per hardware thread. Throws std::system_error if a thread cannot be had.
+  /// threads >= 1 counts the caller; 0 means one per hardware thread. Throws invalid_argument if it is negative, std::system_error if a
+  /// thread cannot be had.
   explicit thread_pool(int threads) {
+    if (threads < 0)
+      throw invalid_argument{"threads is " + std::to_string(threads) + ", expected 1 or more, or 0 for one per hardware thread"};
     int const count = threads > 0 ? threads : lacuna::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     scratch_.resize(count);
     try {

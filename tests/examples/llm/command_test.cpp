@@ -94,7 +94,7 @@ TEST_CASE_FIXTURE(fixture, "no questions and chunks work too") {
 TEST_CASE_FIXTURE(fixture, "what is wrong is named in one line, and nothing is written") {
   auto const json = (folder / "none.json").string();
   check_refused("--model " + (folder / "absent.gguf").string(), "is neither smollm2-135m, qwen2.5-coder-1.5b nor an existing GGUF file");
-  check_refused("--model " + text, "not a GGUF file");
+  check_refused("--model " + text, "--model '" + text + "': not a GGUF file");
   check_refused("--model " + folder.string(), "not a regular file");
   check_refused("--pattern sparse", "pattern 'sparse' is not known; expected one of dense, a_shape:SINKS:WINDOW");
   if (auto const reason = llm::why_no_cuda(); !reason.empty()) check_refused("--backend cuda", reason);

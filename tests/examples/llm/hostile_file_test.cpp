@@ -86,7 +86,7 @@ TEST_CASE("contradictory models are refused by name") {
     return std::string();
   };
   CHECK(complaint([](auto& file) { file.tensor("blk.0.attn_q_norm.weight", {32}, std::vector<float>(32)); }) ==
-        "tensor blk.0.attn_q_norm.weight is not part of this architecture as this engine knows it");
+        "tensor 'blk.0.attn_q_norm.weight' is not part of this architecture as this engine knows it");
   CHECK(complaint([](auto& file) { file.text("llama.rope.scaling.type", "yarn"); }) ==
         "llama.rope.scaling.type is 'yarn', expected 'none'");
   CHECK(complaint([](auto& file) { file.u32("llama.rope.dimension_count", 16); }) ==
