@@ -147,7 +147,7 @@ void compare(lacuna::cuda_executor exec, lacuna::attention_shape s, Pattern patt
     check(cudaMemcpy(out.data(), p.out, out.size() * sizeof(bf16), cudaMemcpyDefault), "copy");
     check(cudaMemcpy(lse.data(), p.lse, lse.size() * sizeof(float), cudaMemcpyDefault), "copy");
   };
-  lacuna::sm90::launch_prefill<Dim>(exec, p.args, p.layout, p.counter.data()).or_throw();
+  lacuna::sm90::launch_prefill<Dim>(exec, p.args, p.layout, p.args.shape, p.counter.data()).or_throw();
   exec.synchronize().or_throw();
   fetch(fast, fast_lse);
   check(cudaMemset(p.out, 0xff, n * Dim * sizeof(bf16)), "memset");
@@ -180,7 +180,7 @@ void measure(lacuna::cuda_executor exec, lacuna::attention_shape s, Pattern patt
   std::vector<float> times;
   for (int r = 0; r < repeats + 2; ++r) {
     cudaEventRecord(begin, exec.stream());
-    lacuna::sm90::launch_prefill<Dim>(exec, p.args, p.layout, p.counter.data()).or_throw();
+    lacuna::sm90::launch_prefill<Dim>(exec, p.args, p.layout, p.args.shape, p.counter.data()).or_throw();
     cudaEventRecord(end, exec.stream());
     exec.synchronize().or_throw();
     float ms = 0;

@@ -29,8 +29,9 @@ struct attend_backend<cuda_executor> {
     std::string const not_sm90 = why_not_sm90<Config, Kv>(exec, r);
 #ifdef LACUNA_HAS_SM90A
     if (not_sm90.empty())
-      return {"sm90 attend_prefill", "Hopper, 16-bit elements, head dim 64 or 128, spans only", sm90_prefill,
-              sm90::prefill_workspace_bytes(r.layout, r.shape)};
+      return {"sm90 attend_prefill",
+              detail::concat("Hopper, 16-bit elements, head dim 64 or 128, spans only", sm90::list_joining::of(r.layout, r.shape).reason()),
+              sm90_prefill, sm90::prefill_workspace_bytes(r.layout, r.shape)};
 #endif
     return {"sm80 attend_prefill", detail::concat("16-bit elements on tensor cores; ", not_sm90), sm80_prefill};
   }
@@ -49,7 +50,7 @@ struct attend_backend<cuda_executor> {
     if constexpr (covered<Config>)
       if (plan.body_id() == sm90_prefill) {
         if constexpr (contiguous<Config, decltype(args.kv)>)
-          return sm90::launch_prefill<Config::key_dim>(exec, args, plan.layout(), workspace);
+          return sm90::launch_prefill<Config::key_dim>(exec, args, plan.layout(), plan.shape(), workspace);
         else
           return refuse("this plan runs ", plan.body(), ", which reads contiguous keys and values only; another reader came");
       }

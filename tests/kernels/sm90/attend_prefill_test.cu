@@ -16,7 +16,7 @@ test::attend_result run_on_hopper(lacuna::cuda_executor const& exec, test::atten
   test::place at{exec};
   auto const args = problem.put(at);
   std::vector<std::byte> const poison(lacuna::sm90::prefill_workspace_bytes(problem.layout(), args.shape), std::byte{0x5a});
-  lacuna::sm90::launch_prefill<Dim>(exec, args, problem.layout(), at.put(poison)).or_throw();
+  lacuna::sm90::launch_prefill<Dim>(exec, args, problem.layout(), args.shape, at.put(poison)).or_throw();
   return problem.read(at, args);
 }
 
@@ -54,9 +54,9 @@ TEST_CASE("what the copy engine cannot address is refused by name") {
   args.kv.keys.data += 1;
   std::vector<std::byte> const memory(lacuna::sm90::prefill_workspace_bytes(problem.layout(), args.shape));
   auto* const workspace = at.put(memory);
-  CHECK(lacuna::sm90::launch_prefill<64>(stream.exec(), args, problem.layout(), workspace).message() == "k starts off a 16-byte boundary");
+  CHECK(lacuna::sm90::launch_prefill<64>(stream.exec(), args, problem.layout(), args.shape, workspace).message() == "k starts off a 16-byte boundary");
   args.kv.keys.data -= 1, args.kv.values.stride[1] += 1;
-  CHECK(lacuna::sm90::launch_prefill<64>(stream.exec(), args, problem.layout(), workspace).message().find("v has stride") == 0);
+  CHECK(lacuna::sm90::launch_prefill<64>(stream.exec(), args, problem.layout(), args.shape, workspace).message().find("v has stride") == 0);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 #include <lacuna/exec/cuda_executor.cuh>
-#include <lacuna/kernels/pair_lists.hpp>
 #include <lacuna/kernels/sm90/attend_prefill.cuh>
+#include <lacuna/kernels/sm90/joining.hpp>
 
 namespace lacuna::sm90 {
 inline namespace LACUNA_ARCH_NAMESPACE {
@@ -24,35 +24,23 @@ status launch_prefill(cuda_executor const& exec, Args const& args, int member_to
   return exec.launch({min<index_t>(body.tasks(), exec.multiprocessors()), body_type::max_team_size}, body);
 }
 
-/// Lists of at most 64 rows that no group of heads shares fill half of the kernel's rows: they are read in pairs.
-inline bool reads_pairs(index_layout const& l, attention_shape const& s) {
-  bool const shared = l.heads <= s.kv_heads && s.group() > 1;
-  return !shared && l.tile_rows == 64 && !l.capacity.members;
-}
-
-inline index_layout paired_layout(index_layout l) {
-  l.capacity = {.spans = pair_lists::joined_capacity(l.capacity), .members = true};
-  l.tile_rows *= 2;
-  return l;
-}
-
 }  // namespace detail
 
-/// Bytes of workspace of launch_prefill: a task counter, and the joined lists where lists are read in pairs.
+/// Bytes of workspace of launch_prefill: a task counter, and the joined lists where list_joining joins them.
 inline std::size_t prefill_workspace_bytes(index_layout const& layout, attention_shape const& shape) {
-  return 256 + (detail::reads_pairs(layout, shape) ? index_bytes(detail::paired_layout(layout)) : 0);
+  return 256 + list_joining::of(layout, shape).bytes(layout, shape);
 }
 
 /// Runs attend_prefill on the executor's stream over an index of this layout. Refuses what the copy engine cannot address. Indices of
 /// granularity 8 to 32 are read in 8-token chunks, all others in runs of 64.
 template <int Dim, class Args>
-status launch_prefill(cuda_executor const& exec, Args args, index_layout const& layout, std::byte* workspace) {
+status launch_prefill(cuda_executor const& exec, Args args, index_layout const& layout, attention_shape const& planned, std::byte* workspace) {
   auto* const counter = reinterpret_cast<std::int32_t*>(workspace);
+  list_joining const joining = list_joining::of(layout, planned);
   int member_tokens = 1;
-  if (detail::reads_pairs(layout, args.shape)) {
-    sparse_index const joined = make_index(detail::paired_layout(layout), workspace + 256);
-    pair_lists const join{args.shape, args.lengths, args.index, joined};
-    if (status s = exec.launch({join.blocks(), pair_lists::rows_per_block}, join); !s) return s;
+  if (joining.how != list_joining::as_they_are) {
+    sparse_index const joined = make_index(joining.layout(layout, planned), workspace + 256);
+    if (status s = joining.run(exec, args.shape, args.lengths, args.index, joined); !s) return s;
     args.index = joined, member_tokens = layout.tile_rows;
   }
   bool const chunks = args.index.granularity >= 8 && args.index.granularity < 64;
