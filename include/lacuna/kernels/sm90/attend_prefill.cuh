@@ -100,8 +100,7 @@ struct attend_prefill {
 
   __device__ static void init(shared& s) {
     s.q_full.init(1), s.q_empty.init(consumers), s.task_full.init(1), s.task_empty.init(consumers);
-    for (int i = 0; i < stages; ++i)
-      s.k_full[i].init(32), s.k_empty[i].init(consumers), s.v_full[i].init(1), s.v_empty[i].init(consumers);
+    for (int i = 0; i < stages; ++i) s.k_full[i].init(32), s.k_empty[i].init(consumers), s.v_full[i].init(1), s.v_empty[i].init(consumers);
     fence_barrier_init();
   }
 
@@ -228,10 +227,12 @@ struct attend_prefill {
     for (int h = 0; h < 2; ++h) {
       half_rows const& r = rows_of[h];
       bool const read = mine.valid > 0 && (mine.members & r.members) != 0 && (!args.index.causal || mine.begin <= r.last);
-      bool mask = mine.valid < SegmentKeys || (mine.members & r.members) != r.members || (args.index.causal && end > r.first + 1);
-      for (int head = t.head; head < t.head + group && !mask; ++head)
-        mask = !args.mask.sees_all(rule, head, r.first, r.last, mine.begin, end);
+      bool parts = mine.valid < SegmentKeys || (args.index.causal && end > r.first + 1);
+      for (int head = t.head; head < t.head + group && !parts; ++head)
+        parts = !args.mask.sees_all(rule, head, r.first, r.last, mine.begin, end);
+      bool const mask = parts || (mine.members & r.members) != r.members;
       votes.read[h] = __ballot_sync(0xffffffffu, read), votes.masked[h] = __ballot_sync(0xffffffffu, mask);
+      votes.element_wise[h] = __ballot_sync(0xffffffffu, parts);
     }
     return votes;
   }
@@ -386,7 +387,8 @@ struct attend_prefill {
 #pragma unroll
     for (int step = 0; step < Dim / 16; ++step) {
       std::uint32_t const panel = step / 4, column_bytes = step % 4 * 32;
-      multiply<element, keys>(logits, q.further(panel * rows * 128 + column_bytes), k.further(panel * panel_stride + column_bytes), step > 0);
+      multiply<element, keys>(logits, q.further(panel * rows * 128 + column_bytes), k.further(panel * panel_stride + column_bytes),
+                              step > 0);
     }
     wgmma_commit();
   }
@@ -429,7 +431,10 @@ struct attend_prefill {
   __device__ row_factors weigh(shared& s, place const& here, tile_flags flags, accumulator& a, float (&logits)[keys / 2],
                                row_pair const& mine, int warpgroup) const {
     if (args.logits.soft_cap > 0) cap(logits, args.logits);
-    if (flags.masked(warpgroup)) mask(logits, s.tiles[here.slot()], mine);
+    if (flags.element_wise(warpgroup))
+      mask(logits, s.tiles[here.slot()], mine);
+    else if (flags.masked(warpgroup))
+      mask_segments(logits, s.tiles[here.slot()], mine);
     return a.rows.absorb(logits, logit_scale::of(args.logits));
   }
 
@@ -443,6 +448,19 @@ struct attend_prefill {
       bool const sees = offset < now.valid[segment] && now.members[segment] >> mine.member[r] & 1 &&
                         !(args.index.causal && key > mine.position[r]) && args.mask.visible(rule, mine.head[r], mine.position[r], key);
       if (!sees) logits[i] = -infinity;
+    }
+  }
+
+  /// Every segment is read whole or not at all, by each row.
+  __device__ static void mask_segments(float (&logits)[keys / 2], tile const& now, row_pair const& mine) {
+#pragma unroll
+    for (int segment = 0; segment < tile::segments; ++segment) {
+      std::uint64_t const members = now.members[segment];
+      bool const hidden[2] = {!(members >> mine.member[0] & 1), !(members >> mine.member[1] & 1)};
+      constexpr int each = SegmentKeys / 2;  // logits of a segment
+#pragma unroll
+      for (int i = segment * each; i < (segment + 1) * each; ++i)
+        if (hidden[i / 2 % 2]) logits[i] = -infinity;
     }
   }
 

@@ -9,12 +9,15 @@ class tile_flags {
  public:
   tile_flags() = default;
   __device__ tile_flags(bool partial, bool last) : bits_{partial * 1u | last * 2u} {}
-  __device__ void half(int h, bool skipped, bool masked) { bits_ |= (skipped * 1u | masked * 2u) << (2 + 2 * h); }
+  __device__ void half(int h, bool skipped, bool masked, bool element_wise) {
+    bits_ |= (skipped * 1u | masked * 2u | element_wise * 4u) << (2 + 3 * h);
+  }
 
-  __device__ bool partial() const { return bits_ & 1; }                      // some segment has keys that nobody reads
-  __device__ bool last() const { return bits_ & 2; }                         // no further tile
-  __device__ bool skipped(int h) const { return bits_ >> (2 + 2 * h) & 1; }  // no row of the half reads anything
-  __device__ bool masked(int h) const { return bits_ >> (3 + 2 * h) & 1; }   // some row of the half must not see some key
+  __device__ bool partial() const { return bits_ & 1; }                           // some segment has keys that nobody reads
+  __device__ bool last() const { return bits_ & 2; }                              // no further tile
+  __device__ bool skipped(int h) const { return bits_ >> (2 + 3 * h) & 1; }       // no row of the half reads anything
+  __device__ bool masked(int h) const { return bits_ >> (3 + 3 * h) & 1; }        // some row of the half must not see some key
+  __device__ bool element_wise(int h) const { return bits_ >> (4 + 3 * h) & 1; }  // ... of a segment whose other keys it may see
 
  private:
   std::uint32_t bits_;
@@ -32,16 +35,17 @@ struct key_tile {
 
 /// What holds of a warp's 32 segments, a bit each, for both halves of the rows.
 struct segment_votes {
-  std::uint32_t partial;    // has keys that nobody reads
-  std::uint32_t read[2];    // some row of the half reads it
-  std::uint32_t masked[2];  // some row of the half must not see some key
+  std::uint32_t partial;          // has keys that nobody reads
+  std::uint32_t read[2];          // some row of the half reads it
+  std::uint32_t masked[2];        // some row of the half must not see some key
+  std::uint32_t element_wise[2];  // some row of the half sees a part of it
 
   /// Of the tile of segments [i * Segments, (i + 1) * Segments).
   template <int Segments>
   __device__ tile_flags flags(int i, bool last) const {
     std::uint32_t const here = ((1u << Segments) - 1) << i * Segments;
     tile_flags f{(partial & here) != 0, last};
-    for (int h = 0; h < 2; ++h) f.half(h, !(read[h] & here), (masked[h] & here) != 0);
+    for (int h = 0; h < 2; ++h) f.half(h, !(read[h] & here), (masked[h] & here) != 0, (element_wise[h] & here) != 0);
     return f;
   }
 };
