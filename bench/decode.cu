@@ -201,10 +201,7 @@ void chunks(bench::session const& session, lacuna::attention_shape const& s, cha
   if (session.wanted(one)) flushed(one, exec, p, p.kv(), list, bytes_of<128>(s, double(keys_in(list, s.keys))));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  bench::session const session{argc, argv};
+void run(bench::session const& session) {
   constexpr index_t million = 1 << 20;
   dense<128>("A3", session, {1, 1, million, 32, 8});
   dense<128>("A3h1", session, {1, 1, million, 4, 1});
@@ -220,3 +217,7 @@ int main(int argc, char** argv) {
   chunks(session, {1, 1, million, 32, 8}, "H3", "H3f");
   chunks(session, {1, 1, million, 28, 4}, "H3-28:4", "H3f-28:4");
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return bench::run_cases(argc, argv, run); }

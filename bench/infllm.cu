@@ -132,11 +132,12 @@ void check_all(lacuna::cuda_executor const& exec) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  bench::session const session{argc, argv};
+void run(bench::session const& session) {
   if (session.wanted("check")) check_all(session.exec());
   attention(session, "I2s", {1, 32768, 32768, 32, 2}, {});
   attention(session, "I2", {1, 131072, 131072, 32, 2}, {});
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return bench::run_cases(argc, argv, run); }

@@ -108,10 +108,7 @@ void check_all(lacuna::cuda_executor const& exec) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  bench::session const session{argc, argv};
+void run(bench::session const& session) {
   if (session.wanted("check")) check_all(session.exec());
   block_sparse(session, "M2s", million / 32);
   block_sparse(session, "M2", million / 8);
@@ -121,3 +118,7 @@ int main(int argc, char** argv) {
   vertical_slash(session, "M4", million, 30, 2048);
   vertical_slash(session, "M3", million, 1000, 6096);
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return bench::run_cases(argc, argv, run); }

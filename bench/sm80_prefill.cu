@@ -19,10 +19,7 @@ void measure(bench::session const& session, char const* id, attention_shape cons
   bench::print_line(id, times, p.flop(), "TFLOP/s", p.plan.body());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  bench::session const session{argc, argv};
+void run(bench::session const& session) {
   measure<128>(session, "A1", {1, 32768, 32768, 32, 8}, lacuna::dense{}, 9);
   measure<128>(session, "A1b", {1, 32768, 32768, 28, 4}, lacuna::dense{}, 5);
   measure<64>(session, "A1c", {1, 32768, 32768, 9, 3}, lacuna::dense{}, 9);
@@ -30,3 +27,7 @@ int main(int argc, char** argv) {
   measure<128>(session, "M1s", {1, 131072, 131072, 32, 32}, lacuna::a_shape{1024, 4096}, 5);
   measure<128>(session, "VS", {1, 32768, 32768, 32, 32}, lacuna::vertical_slash{.verticals = 1000, .slashes = 2000}, 5);
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return bench::run_cases(argc, argv, run); }

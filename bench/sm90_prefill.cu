@@ -60,10 +60,7 @@ void measure_blocks(bench::session const& session, char const* id, attention_sha
   measure<128>(session, id, s, lists.pattern(s, heads, rows), repeats, [&](auto const& p) { lists.fill(p); });
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  bench::session const session{argc, argv};
+void run(bench::session const& session) {
   if (session.wanted("check")) check_all(session.exec());
   measure_blocks<8>(session, "H2", {1, 32768, 32768, 32, 8}, 256, 1, 64, 5);
   measure_blocks<64>(session, "M2r", {1, 131072, 131072, 32, 32}, 98, 32, 64, 3);
@@ -74,3 +71,7 @@ int main(int argc, char** argv) {
   measure<128>(session, "A1b", {1, 32768, 32768, 28, 4}, lacuna::dense{}, 5, by_pattern);
   measure<64>(session, "A1c", {1, 32768, 32768, 9, 3}, lacuna::dense{}, 5, by_pattern);
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return bench::run_cases(argc, argv, run); }

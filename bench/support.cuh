@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
+#include <exception>
 #include <random>
 #include <string>
 #include <utility>
@@ -62,6 +62,18 @@ class session {
   std::vector<std::string> asked_;
   cudaStream_t stream_ = nullptr;
 };
+
+/// The whole of a program: `cases(session)`. What goes wrong is said on stderr.
+template <class Cases>
+int run_cases(int argc, char** argv, Cases const& cases) {
+  try {
+    cases(session{argc, argv});
+    return 0;
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
 
 /// How random data look: near normal elements, and a direction that each run of `topic_tokens` tokens shares, whatever the tensor, so
 /// that queries of a run favour the same far runs of keys.
