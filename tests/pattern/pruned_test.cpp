@@ -5,6 +5,7 @@
 #include <string>
 
 #include "support/place.hpp"
+#include "support/pruned_amounts.hpp"
 #include "support/pruned_oracle.hpp"
 
 namespace {
@@ -17,32 +18,12 @@ host_executor const host{2};
 std::vector<double> const radians = rope_frequencies(1e4, 8);
 host_rope_table const halves{radians, 2048}, neighbours{radians, 2048, rope_pairing::neighbours};
 
-scan_rope random_rope(std::mt19937& engine) {
-  return {.style = scan_style(engine() % 5),
-          .table = engine() % 2 ? halves.view() : neighbours.view(),
-          .distance = std::int32_t(1 + engine() % 40),
-          .numbers = engine() % 2 ? chunk_numbers::grid : chunk_numbers::rank,
-          .first_number = std::int32_t(engine() % 2),
-          .trained = std::int32_t(20 + engine() % 100),
-          .near = std::int32_t(engine() % 60)};
-}
-
-/// Amounts around the stages that vary.
-template <class... Stages>
-pruned<Stages...> random_amounts(std::mt19937& engine, stage_list<Stages...> const& stage) {
-  pruned<Stages...> p{.sinks = std::int32_t(engine() % 3 * 8),
-                      .window = std::int32_t(16 + engine() % 30),
-                      .scope = mask_scope(engine() % 3),
-                      .query_stride = std::int32_t(1 + engine() % 3),
-                      .rope = random_rope(engine),
-                      .stage = stage};
-  if (engine() % 3 == 0) p.scan_window = std::int32_t(1 + engine() % 60);
-  return p;
-}
+rope_table random_table(std::mt19937& engine) { return engine() % 2 ? halves.view() : neighbours.view(); }
 
 template <class Exec, class... Stages>
 test::verdict try_stages(Exec const& exec, std::mt19937& engine, index_t most_keys, stage_list<Stages...> const& stage) {
-  return against_definition(exec, test::random_problem(engine, most_keys), random_amounts(engine, stage), radians);
+  return against_definition(exec, test::random_problem(engine, most_keys), test::random_amounts(engine, random_table(engine), stage),
+                            radians);
 }
 
 /// The portable bodies, which host_executor does not run.
@@ -82,7 +63,7 @@ TEST_CASE("summaries and choosers equal the definition") {
   std::mt19937 engine{2};
   test::verdict all;
   auto const check = [&](auto const& stage, bool linear) {
-    auto amounts = random_amounts(engine, stage);
+    auto amounts = test::random_amounts(engine, random_table(engine), stage);
     bool const chunks_turn = amounts.rope.style == scan_style::chunk_indexed;
     if (amounts.rope.style == scan_style::dynamic_extend || (chunks_turn && !linear)) amounts.rope.style = scan_style::infllm;
     auto const v = against_definition(host, test::random_problem(engine, 180), amounts, radians);
@@ -108,7 +89,7 @@ TEST_CASE("lists are the same from teams of threads that meet only at barriers")
                        stage_list{chunk_scan<16, halving>{.keep = 32, .query_block = 16}, chunk_scan<4>{.keep = 8, .query_block = 16}}));
       CHECK(
           try_stages(exec, engine, 90, stage_list{chunk_scan<8, every_token, top_mass>{.keep = 32, .query_block = 16, .chooser = {0.5f}}}));
-      auto amounts = random_amounts(engine, stage_list{page_bound<8>{.keep = 24, .query_block = 16}});
+      auto amounts = test::random_amounts(engine, random_table(engine), stage_list{page_bound<8>{.keep = 24, .query_block = 16}});
       amounts.rope = {};
       CHECK(against_definition(exec, test::random_problem(engine, 90), amounts, radians));
     }

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "support/device.cuh"
+#include "support/pruned_amounts.hpp"
 #include "support/pruned_oracle.hpp"
 
 namespace {
@@ -37,26 +38,10 @@ TEST_CASE("a table filled on a GPU equals the host's") {
   for (std::size_t i = 0; i < cosines.size(); ++i) CHECK(std::abs(cosines[i] - right.view().cosines[i]) < 1e-7);
 }
 
-scan_rope random_rope(std::mt19937& engine, rope_table const& table) {
-  return {.style = scan_style(engine() % 5),
-          .table = table,
-          .distance = std::int32_t(1 + engine() % 40),
-          .numbers = engine() % 2 ? chunk_numbers::grid : chunk_numbers::rank,
-          .first_number = std::int32_t(engine() % 2),
-          .trained = std::int32_t(20 + engine() % 100),
-          .near = std::int32_t(engine() % 60)};
-}
-
 template <class... Stages>
 test::verdict try_stages(test::device_stream const& stream, std::mt19937& engine, rope_table const& table,
                          stage_list<Stages...> const& stage) {
-  pruned<Stages...> p{.sinks = std::int32_t(engine() % 3 * 8),
-                      .window = std::int32_t(16 + engine() % 30),
-                      .scope = mask_scope(engine() % 3),
-                      .query_stride = std::int32_t(1 + engine() % 3),
-                      .rope = random_rope(engine, table),
-                      .stage = stage};
-  if (engine() % 3 == 0) p.scan_window = std::int32_t(1 + engine() % 60);
+  auto p = test::random_amounts(engine, table, stage);
   if ((KeySummary<typename Stages::rule_type> || ...)) p.rope = {};
   return test::against_definition(stream.exec(), test::random_problem(engine, 200), p, radians);
 }

@@ -4,66 +4,27 @@
 
 namespace lacuna {
 
-/// The key axis cut at every multiple of the granularity and, in between, at the odd ends of prefixes and shared spans. Boundaries are
-/// numbered from 0 on; an axis without cuts has boundary p / granularity at position p.
-struct key_axis {
-  int granularity;
-  std::int32_t const* cuts = nullptr;  // ascending; equal ones are allowed, the first of them counts
-  int count = 0;
-
-  /// Number of the boundary at position p, a multiple of the granularity or a cut.
-  LACUNA_HD std::int32_t boundary(std::int32_t p) const {
-    return ceil_div(p, granularity) + first(count, [&](int c) { return cuts[c] >= p; });
-  }
-
-  /// Position of boundary i.
-  LACUNA_HD std::int32_t position(std::int32_t i) const {
-    int const c = first(count, [&](int k) { return number_of(k) >= i; });
-    return c < count && number_of(c) == i ? cuts[c] : (i - c) * granularity;
-  }
-
- private:
-  LACUNA_HD std::int32_t number_of(int cut) const { return ceil_div(cuts[cut], granularity) + cut; }
-
-  /// First of [0, n) for which `late` holds; n if none. `late` is false, then true.
-  template <class Late>
-  LACUNA_HD static int first(int n, Late const& late) {
-    int low = 0;
-    while (low < n) {
-      int const middle = (low + n) / 2;
-      if (late(middle))
-        n = middle;
-      else
-        low = middle + 1;
-    }
-    return low;
-  }
-};
-
 /// Joins the lists of every `members()` neighbouring tiles, 2 to 64, into one ascending list with membership: bit m for the reader of the
 /// m-th tile. Makes lists of a few rows readable by a kernel that shares each fetch among 128. Exact: entries part wherever the set of
 /// their readers changes, and only there. A span that reaches its tile's limit may end up to a block later: readers of a causal index
 /// never look past their own position, and the joined row has a limit too.
 ///
 /// Preconditions: `to` has members() times the tile rows of `from`, its batch, heads, granularity and causality, and joined_capacity();
-/// `from` has no membership masks and no columns (they are no spans: who plans refuses them). Own spans of `from` start and end at
-/// multiples of its granularity, except at the row's limit, its prefix or a shared span. [InfLLM-V2, section 3]
+/// `from` has no membership masks and no columns (they are no spans: who plans refuses them). [InfLLM-V2, section 3]
 ///
-/// Both ends of every span flip their tile's bit at a boundary of the key axis; a running XOR over the boundaries is who reads what.
-/// Block: one row of `to`.
+/// The lists are walked side by side, a lane a list, from one place where any of them begins or ends to the next: the work grows with the
+/// lists, whatever the granularity and the number of keys. Block: one row of `to`.
 struct union_lists {
   attention_shape shape;
   sequence_lengths lengths;
   sparse_index from, to;
 
-  static constexpr int most_members = 64, most_cuts = 2048;
-  static constexpr int team_size = 64, max_team_size = 256;
-  static constexpr int window = 2080;  // boundaries in scratch at a time: 128K keys in blocks of 64; an odd share for 32 .. 256 threads
+  static constexpr int most_members = 64;
+  static constexpr int team_size = 32, max_team_size = 32;  // one warp on a GPU
 
   /// True if lists of this layout can be joined that way.
   static constexpr bool takes(index_layout const& l, int members) {
-    return members >= 2 && members <= most_members && l.granularity >= 8 && l.capacity.columns == 0 && !l.capacity.members &&
-           cuts_of(l.capacity, members) <= most_cuts;
+    return members >= 2 && members <= most_members && l.capacity.columns == 0 && !l.capacity.members;
   }
 
   /// Room for the joined lists of `members` tiles over at most `keys` keys. Every entry starts at an end of some span, and every entry
@@ -78,195 +39,129 @@ struct union_lists {
 
   LACUNA_HD int members() const { return to.tile_rows / from.tile_rows; }
   LACUNA_HD index_t blocks() const { return index_t{to.batch} * to.heads * to.tiles; }
-  LACUNA_HD std::size_t scratch_bytes() const {
-    return max_team_size * sizeof(std::uint64_t) + (window * flip_words() + 2 * cuts_of(from.capacity, members())) * sizeof(std::uint32_t);
-  }
+  LACUNA_HD std::size_t scratch_bytes() const { return max_team_size * sizeof(vote) + members() * sizeof(walk); }
 
   LACUNA_ANY_TEAM
   template <class Team>
   LACUNA_HD void operator()(Team& team, index_t block) const {
     index_t const tile = block % to.tiles, b = block / to.tiles / to.heads;
-    joined_row const row{sequence_at(lengths, shape, b), b, tile, static_cast<int>(block / to.tiles % to.heads)};
-    if (tile == 0 && team.rank() == 0) to.rules[to.head_at(b, row.head)] = from.rules[from.head_at(b, row.head)];
-    join(team, row);
+    int const head = static_cast<int>(block / to.tiles % to.heads);
+    if (tile == 0 && team.rank() == 0) to.rules[to.head_at(b, head)] = from.rules[from.head_at(b, head)];
+    join(team, sequence_at(lengths, shape, b), b, head, tile);
   }
 
  private:
-  struct joined_row {
-    sequence s;
-    index_t b, tile;
-    int head;
-  };
+  static constexpr std::int32_t none = 0x7fffffff;
 
-  /// What the windows before this one leave: who reads on, and how many entries there are.
-  struct progress {
-    std::uint64_t readers = 0;
-    std::int32_t count = 0;
-  };
+  /// A list on its way.
+  struct walk {
+    index_row row;
+    int entry;          // the one it is at
+    std::int32_t next;  // where that begins, or, when it is being read, ends; none past the last
+    bool reading;
 
-  /// Cuts at most: both ends of every member's prefix and shared spans, of which the end of a prefix is the only odd one.
-  LACUNA_HD static constexpr int cuts_of(index_capacity const& c, int members) { return members * (1 + 2 * c.shared_spans); }
-
-  LACUNA_HD int flip_words() const { return members() > 32 ? 2 : 1; }
-
-  LACUNA_ANY_TEAM
-  template <class Team>
-  LACUNA_HD static std::uint64_t* shares(Team& team) {
-    return reinterpret_cast<std::uint64_t*>(team.scratch());
-  }
-  LACUNA_ANY_TEAM
-  template <class Team>
-  LACUNA_HD static std::uint32_t* flips(Team& team) {
-    return reinterpret_cast<std::uint32_t*>(shares(team) + max_team_size);
-  }
-  LACUNA_ANY_TEAM
-  template <class Team>
-  LACUNA_HD std::int32_t* cuts(Team& team) const {
-    return reinterpret_cast<std::int32_t*>(flips(team) + window * flip_words());
-  }
-
-  LACUNA_ANY_TEAM
-  template <class Team>
-  LACUNA_HD void join(Team& team, joined_row const& row) const {
-    key_axis const axis = cut_axis(team, row);
-    std::int32_t const limit = round_up(static_cast<std::int32_t>(to.limit_of(row.s, row.tile)), from.granularity);
-    std::int32_t const boundaries = limit > 0 ? axis.boundary(limit) + 1 : 0;
-    progress done;
-    for (std::int32_t first = 0; first < boundaries; first += window) {
-      int const count = min(window, boundaries - first);
-      for (int i = team.rank(); i < window * flip_words(); i += team.size()) flips(team)[i] = 0;
-      team.sync();
-      for (int m = 0; m < members(); ++m) flip_ends(team, row, m, axis, first, count);
-      team.sync();
-      done = write(team, row, axis, first, count, done);
+    /// Goes on to the next entry that has keys; reads it already if it begins at p.
+    LACUNA_HD void advance(std::int32_t p, int granularity) {
+      span now{0, 0};
+      while (now.size() == 0 && ++entry < row.span_count()) now = row.span_at(entry);
+      reading = now.size() > 0 && now.begin == p;
+      next = now.size() == 0 ? none : reading ? end_of(now, granularity) : now.begin;
     }
-    if (team.rank() == 0) to.row_count[to.row_at(row.b, row.head, row.tile)] = done.count | sparse_index::alone;
+
+    /// Passes p, where it begins or ends to read.
+    LACUNA_HD void pass(std::int32_t p, int granularity) {
+      if (reading) return advance(p, granularity);
+      reading = true, next = end_of(row.span_at(entry), granularity);
+    }
+
+   private:
+    /// Nothing of a row comes after its limit, so what reaches it may as well end with the block.
+    LACUNA_HD std::int32_t end_of(span s, int granularity) const { return s.end == row.limit ? round_up(s.end, granularity) : s.end; }
+  };
+
+  /// What the lists of one member of the team say.
+  struct vote {
+    std::uint64_t readers;
+    std::int32_t next;
+  };
+
+  LACUNA_ANY_TEAM
+  template <class Team>
+  LACUNA_HD static vote* votes(Team& team) {
+    return reinterpret_cast<vote*>(team.scratch());
+  }
+  LACUNA_ANY_TEAM
+  template <class Team>
+  LACUNA_HD static walk* walks(Team& team) {
+    return reinterpret_cast<walk*>(votes(team) + max_team_size);
+  }
+
+  LACUNA_ANY_TEAM
+  template <class Team>
+  LACUNA_HD void join(Team& team, sequence const& s, index_t b, int head, index_t tile) const {
+    for (int m = team.rank(); m < members(); m += team.size()) walks(team)[m] = start(s, b, head, tile * members() + m);
+    index_t const row = to.row_at(b, head, tile);
+    span* own = to.own + to.own_at(row);
+    std::uint64_t* masks = to.members + to.own_at(row);
+    std::int32_t count = 0, begin = 0;
+    std::uint64_t readers = 0;
+    for (vote now = agree(team, look(team)); now.next != none;) {
+      std::int32_t const p = now.next;
+      now = agree(team, pass(team, p));
+      if (now.readers == readers) continue;
+      if (readers && team.rank() == 0) own[count] = {begin, p}, masks[count] = readers;
+      count += readers != 0;
+      begin = p, readers = now.readers;
+    }
+    if (team.rank() == 0) to.row_count[row] = count | sparse_index::alone;
     team.sync();  // scratch is free again
   }
 
-  /// Entry e of a member's row. Nothing of a row comes after its limit, so what reaches it may as well end with the block.
-  LACUNA_HD span entry(index_row const& row, int e) const {
-    span s = row.span_at(e);
-    if (s.size() == 0) return {0, 0};
-    if (s.end == row.limit) s.end = round_up(s.end, from.granularity);
-    return s;
+  LACUNA_HD walk start(sequence const& s, index_t b, int head, index_t tile) const {
+    walk w{{}, 0, none, false};
+    if (from.rows_of(s, tile) == 0) return w;
+    w.row = from.row(s, b, head, tile), w.entry = -1;
+    w.advance(-1, from.granularity);
+    return w;
   }
 
-  LACUNA_HD index_t tile_of(joined_row const& row, int member) const { return row.tile * members() + member; }
-  LACUNA_HD bool exists(joined_row const& row, int member) const { return from.rows_of(row.s, tile_of(row, member)) > 0; }
-
-  /// Finds the odd ends of prefixes and shared spans and sorts them by counting.
+  /// This member's lists.
   LACUNA_ANY_TEAM
   template <class Team>
-  LACUNA_HD key_axis cut_axis(Team& team, joined_row const& row) const {
-    index_t const head = from.head_at(row.b, row.head);
-    bool const shared = from.capacity.shared_spans > 0;
-    if (!shared && from.prefix[head] % from.granularity == 0) return {from.granularity};
-    int const each = 1 + 2 * from.capacity.shared_spans, count = members() * each;
-    std::int32_t const none = 0x7fffffff;
-    std::int32_t *const sorted = cuts(team), *const found = sorted + count;
-    for (int i = team.rank(); i < count; i += team.size()) {
-      std::int32_t const end = end_of(row, i / each, i % each);
-      found[i] = end % from.granularity ? end : none;
+  LACUNA_HD vote look(Team& team) const {
+    vote mine{0, none};
+    for (int m = team.rank(); m < members(); m += team.size()) {
+      walk const& w = walks(team)[m];
+      mine.readers |= std::uint64_t{w.reading} << m, mine.next = min(mine.next, w.next);
     }
-    team.sync();
-    int odd = 0;
-    for (int k = 0; k < count; ++k) odd += found[k] != none;
-    for (int i = team.rank(); i < count; i += team.size()) {
-      int before = 0;
-      for (int k = 0; k < count; ++k) before += found[k] < found[i] || (found[k] == found[i] && k < i);
-      sorted[before] = found[i];
-    }
-    team.sync();
-    return {from.granularity, sorted, odd};
+    return mine;
   }
 
-  /// End 0 of a member's row is the prefix's, the others are the shared spans' beginnings and ends; 0 where there is none.
-  LACUNA_HD std::int32_t end_of(joined_row const& at, int member, int end) const {
-    if (!exists(at, member)) return 0;
-    index_row const row = from.row(at.s, at.b, at.head, tile_of(at, member));
-    if (end == 0) return entry(row, 0).end;
-    int const shared = (end - 1) / 2;
-    if (shared >= row.shared_count) return 0;
-    span const s = entry(row, 1 + row.own_count + shared);
-    return end % 2 ? s.begin : s.end;
-  }
-
+  /// The same after they pass p.
   LACUNA_ANY_TEAM
   template <class Team>
-  LACUNA_HD void flip_ends(Team& team, joined_row const& at, int member, key_axis const& axis, std::int32_t first, int count) const {
-    if (!exists(at, member)) return;
-    index_row const row = from.row(at.s, at.b, at.head, tile_of(at, member));
-    for (int e = team.rank(); e < row.span_count(); e += team.size()) {
-      span const s = entry(row, e);
-      if (s.size() == 0) continue;
-      flip(team, member, axis, s.begin, first, count);
-      flip(team, member, axis, s.end, first, count);
-    }
+  LACUNA_HD vote pass(Team& team, std::int32_t p) const {
+    for (int m = team.rank(); m < members(); m += team.size())
+      if (walk& w = walks(team)[m]; w.next == p) w.pass(p, from.granularity);
+    return look(team);
   }
 
-  /// Flips a member's bit at position p, if the window has it.
+  /// The votes of all as one.
   LACUNA_ANY_TEAM
   template <class Team>
-  LACUNA_HD void flip(Team& team, int member, key_axis const& axis, std::int32_t p, std::int32_t first, int count) const {
-    std::int32_t const i = axis.boundary(p) - first;
-    LACUNA_ASSERT(axis.position(i + first) == p);  // else an own span ends where the preconditions do not let it
-    if (i < 0 || i >= count) return;
-    std::uint32_t* const word = flips(team) + i * flip_words() + member / 32;
-    std::uint32_t const bit = 1u << (member % 32);
+  LACUNA_HD static vote agree(Team& team, vote mine) {
 #ifdef __CUDA_ARCH__
-    atomicXor(word, bit);
+    static_cast<void>(team);
+    std::uint32_t const low = __reduce_or_sync(0xffffffffu, static_cast<std::uint32_t>(mine.readers)),
+                        high = __reduce_or_sync(0xffffffffu, static_cast<std::uint32_t>(mine.readers >> 32));
+    return {std::uint64_t{high} << 32 | low, __reduce_min_sync(0xffffffffu, mine.next)};
 #else
-    __atomic_fetch_xor(word, bit, __ATOMIC_RELAXED);
-#endif
-  }
-
-  LACUNA_HD std::uint64_t flipped(std::uint32_t const* flips, int i) const {
-    if (flip_words() == 1) return flips[i];
-    return flips[2 * i] | std::uint64_t{flips[2 * i + 1]} << 32;
-  }
-
-  /// Turns the boundaries of a window into entries: each member of the team its share, in order.
-  LACUNA_ANY_TEAM
-  template <class Team>
-  LACUNA_HD progress write(Team& team, joined_row const& row, key_axis const& axis, std::int32_t first, int count, progress done) const {
-    std::uint32_t const* const all = flips(team);
-    int const each = ceil_div(count, team.size()), begin = min(team.rank() * each, count), end = min(begin + each, count);
-    std::uint64_t change = 0;
-    for (int i = begin; i < end; ++i) change ^= flipped(all, i);
-    progress mine = done;
-    done.readers = scan(team, change, mine.readers, [](std::uint64_t a, std::uint64_t x) { return a ^ x; });
-    std::uint64_t readers = mine.readers, entries = 0, before = static_cast<std::uint64_t>(mine.count);
-    for (int i = begin; i < end; ++i)
-      if (std::uint64_t const x = flipped(all, i)) readers ^= x, entries += readers != 0;
-    done.count = static_cast<std::int32_t>(scan(team, entries, before, [](std::uint64_t a, std::uint64_t x) { return a + x; }));
-    index_t at = to.own_at(to.row_at(row.b, row.head, row.tile)) + static_cast<index_t>(before);
-    for (int i = begin; i < end; ++i) {
-      std::uint64_t const x = flipped(all, i);
-      if (x == 0) continue;
-      std::int32_t const position = axis.position(first + i);
-      if (mine.readers) to.own[at - 1].end = position;
-      mine.readers ^= x;
-      if (mine.readers) to.own[at].begin = position, to.members[at++] = mine.readers;
-    }
-    team.sync();  // everyone has read
-    return done;
-  }
-
-  /// Adds to `start` the values of the members before this one; returns start and the values of all.
-  LACUNA_ANY_TEAM
-  template <class Team, class Add>
-  LACUNA_HD static std::uint64_t scan(Team& team, std::uint64_t value, std::uint64_t& start, Add const& add) {
-    std::uint64_t* const values = shares(team);
-    values[team.rank()] = value;
+    votes(team)[team.rank()] = mine;
     team.sync();
-    std::uint64_t total = start;
-    for (int r = 0; r < team.size(); ++r) {
-      if (r == team.rank()) start = total;
-      total = add(total, values[r]);
-    }
+    for (int r = 0; r < team.size(); ++r) mine.readers |= votes(team)[r].readers, mine.next = min(mine.next, votes(team)[r].next);
     team.sync();  // everyone has read
-    return total;
+    return mine;
+#endif
   }
 };
 

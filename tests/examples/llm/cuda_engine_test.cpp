@@ -8,6 +8,7 @@
 
 #include "error.hpp"
 #include "host_engine.hpp"
+#include "losses.hpp"
 #include "tiny_model.hpp"
 
 // The CUDA engine beside the host's on models of random weights. Error model: every factor of a product is rounded to bf16, 2^-9 of it, and
@@ -21,22 +22,12 @@ struct fixture {
   lacuna::host_executor exec{2};
   llm::host_engine host;
   std::unique_ptr<llm::engine> cuda;
-  std::vector<llm::token> tokens;
+  std::vector<llm::token> tokens = some_tokens();
 
   explicit fixture(tiny_model const& model = {})
-      : bytes(model.bytes()), view(bytes), host(view, exec), cuda(llm::make_cuda_engine(view, exec)) {
-    for (int i = 0; i < 150; ++i) tokens.push_back((i * 37 + i * i) % 256);
-  }
+      : bytes(model.bytes()), view(bytes), host(view, exec), cuda(llm::make_cuda_engine(view, exec)) {}
 
-  std::vector<double> losses(llm::engine& engine, llm::prefill_request request) const {
-    auto const rows = static_cast<std::int64_t>(tokens.size());
-    request.kept_rows = rows;
-    engine.reset(rows);
-    engine.prefill(tokens, request);
-    std::vector<double> result;
-    for (auto const& row : engine.score(tokens)) result.push_back(row.loss);
-    return result;
-  }
+  std::vector<double> losses(llm::engine& engine, llm::prefill_request const& request) const { return losses_of(engine, tokens, request); }
 };
 
 /// Root of the mean square difference, as a share of how much the losses of the rows differ among themselves.

@@ -2,6 +2,7 @@
 
 #include "error.hpp"
 #include "host_engine.hpp"
+#include "losses.hpp"
 #include "tiny_model.hpp"
 
 namespace {
@@ -10,24 +11,14 @@ struct fixture {
   std::vector<std::byte> bytes;
   llm::gguf_view view;
   llm::host_engine engine;
-  std::vector<llm::token> tokens;
+  std::vector<llm::token> tokens = some_tokens();
 
   explicit fixture(std::string const& architecture = "llama", int threads = 2, std::uint32_t query_heads = 4)
       : bytes(tiny_model{.architecture = architecture, .query_heads = query_heads}.bytes()),
         view(bytes),
-        engine(view, lacuna::host_executor(threads)) {
-    for (int i = 0; i < 150; ++i) tokens.push_back((i * 37 + i * i) % 256);
-  }
+        engine(view, lacuna::host_executor(threads)) {}
 
-  std::vector<double> losses(llm::prefill_request request) {
-    auto const rows = static_cast<std::int64_t>(tokens.size());
-    request.kept_rows = rows;
-    engine.reset(rows);
-    engine.prefill(tokens, request);
-    std::vector<double> result;
-    for (auto const& row : engine.score(tokens)) result.push_back(row.loss);
-    return result;
-  }
+  std::vector<double> losses(llm::prefill_request const& request) { return losses_of(engine, tokens, request); }
 };
 
 void check_close(std::vector<double> const& a, std::vector<double> const& b) {

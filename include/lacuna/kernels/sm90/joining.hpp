@@ -1,5 +1,4 @@
 #pragma once
-#include <lacuna/kernels/pair_lists.hpp>
 #include <lacuna/kernels/union_lists.hpp>
 
 #include <string>
@@ -10,50 +9,39 @@ namespace lacuna::sm90 {
 /// into one, a membership bit each. Fetches grow with the union, not with the number of lists; where neighbours read alike, as tokens that
 /// choose blocks do, the union is little longer than one of them. [InfLLM-V2, section 3]
 struct list_joining {
-  enum method { as_they_are, by_union, in_pairs };
-  method how = as_they_are;
-  int members = 1;
+  int members = 1;  // 1: lists are read as they are
 
   static constexpr int rows = 128;
 
-  /// Rows of a tile are its tokens times the heads that share a list and a KV head. Lists that no group shares and that union_lists does
-  /// not take (granularity under 8) are joined in pairs if they have 64 rows.
+  /// As many tiles as fit into the body's rows. Rows of a tile are its tokens times the heads that share a list and a KV head.
   static constexpr list_joining of(index_layout const& l, attention_shape const& s) {
-    bool const shared = l.heads <= s.kv_heads && s.group() > 1;
-    int const tile = l.tile_rows * (shared ? s.group() : 1);
-    for (int members = min(rows / max(tile, 1), union_lists::most_members); members >= 2; members /= 2)
-      if (union_lists::takes(l, members)) return {by_union, members};
-    if (!shared && l.tile_rows == 64 && !l.capacity.members && l.capacity.columns == 0) return {in_pairs, 2};
-    return {};
+    int const tile = l.tile_rows * (l.heads <= s.kv_heads ? s.group() : 1);
+    int const members = min(rows / max(tile, 1), union_lists::most_members);
+    return union_lists::takes(l, members) ? list_joining{members} : list_joining{};
   }
 
+  constexpr bool joins() const { return members > 1; }
+
   constexpr index_layout layout(index_layout l, attention_shape const& s) const {
-    if (how == by_union) l.capacity = union_lists::joined_capacity(l, members, s.keys);
-    if (how == in_pairs) l.capacity = {.spans = pair_lists::joined_capacity(l.capacity), .members = true};
+    if (joins()) l.capacity = union_lists::joined_capacity(l, members, s.keys);
     l.tile_rows *= members;
     return l;
   }
 
   /// What a plan says of it.
   std::string reason() const {
-    return how == as_they_are ? std::string{} : "; the lists of " + std::to_string(members) + " neighbouring tiles are read joined";
+    return joins() ? "; the lists of " + std::to_string(members) + " neighbouring tiles are read joined" : std::string{};
   }
 
-  std::size_t bytes(index_layout const& l, attention_shape const& s) const { return how == as_they_are ? 0 : index_bytes(layout(l, s)); }
+  std::size_t bytes(index_layout const& l, attention_shape const& s) const { return joins() ? index_bytes(layout(l, s)) : 0; }
 
   /// Joins on the executor's stream; `joined` has layout(). Nothing to do where lists are read as they are.
   template <class Executor>
   status run(Executor const& exec, attention_shape const& s, sequence_lengths const& lengths, sparse_index const& lists,
              sparse_index const& joined) const {
-    if (how == by_union) {
-      union_lists const join{s, lengths, lists, joined};
-      return exec.launch({join.blocks(), union_lists::team_size}, join);
-    }
-    if (how == in_pairs) {
-      pair_lists const join{s, lengths, lists, joined};
-      return exec.launch({join.blocks(), pair_lists::rows_per_block}, join);
-    }
-    return {};
+    if (!joins()) return {};
+    union_lists const join{s, lengths, lists, joined};
+    return exec.launch({join.blocks(), union_lists::team_size}, join);
   }
 };
 

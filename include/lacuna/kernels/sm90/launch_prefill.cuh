@@ -38,7 +38,7 @@ status launch_prefill(cuda_executor const& exec, Args args, index_layout const& 
   auto* const counter = reinterpret_cast<std::int32_t*>(workspace);
   list_joining const joining = list_joining::of(layout, planned);
   int member_tokens = 1;
-  if (joining.how != list_joining::as_they_are) {
+  if (joining.joins()) {
     sparse_index const joined = make_index(joining.layout(layout, planned), workspace + 256);
     if (status s = joining.run(exec, args.shape, args.lengths, args.index, joined); !s) return s;
     args.index = joined, member_tokens = layout.tile_rows;
