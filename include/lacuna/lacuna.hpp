@@ -6,6 +6,11 @@
 #include <lacuna/attention/sparse_attention.hpp>
 #include <lacuna/core/dlpack.hpp>
 #include <lacuna/core/visited.hpp>
+#include <lacuna/eviction/h2o.hpp>
+#include <lacuna/eviction/keep_prefix.hpp>
+#include <lacuna/eviction/last_recent.hpp>
+#include <lacuna/eviction/random_eviction.hpp>
+#include <lacuna/eviction/recent_window.hpp>
 #include <lacuna/pattern/a_shape.hpp>
 #include <lacuna/pattern/block_sparse.hpp>
 #include <lacuna/pattern/break_even.hpp>
