@@ -166,11 +166,61 @@ TEST_CASE("a sequence that starts anew, or has become shorter, refreshes alone")
   CHECK(c.step(r)[0] == shorter[0]);
 }
 
+/// Lists of a sequence that was not known before.
+template <class Exec>
+std::vector<std::vector<std::int32_t>> anew(cached<Exec> const& c, run const& r) {
+  return c.lists(r, test::build_index(c.exec, amounts, r.p).index);
+}
+
+TEST_CASE_TEMPLATE("a sequence whose lists cannot fit starts anew by itself", Exec, host_executor, test::threaded_executor) {
+  Exec const exec{2};
+  run r{30, 11};
+  r.p.shape.queries = 4;
+  r.p.q.resize(2 * 4 * 4 * 8);
+  std::mt19937 engine{12};
+  std::normal_distribution<float> normal;
+  for (auto& x : r.p.q) x = normal(engine);
+  r.p.query_lengths = {1, 0};
+  cached<Exec> c{exec, 1, r, {.every = {100, 100, 100}}};
+  c.step(r);  // sequence 1 has no query yet
+  r.p.query_lengths = {4, 1};
+  ++r.p.key_lengths[0];
+  CHECK(c.step(r) == anew(c, r));  // more queries than before
+  for (auto& x : r.p.q) x = normal(engine);
+  r.p.key_lengths[0] += 4;
+  auto const kept = c.step(r);
+  CHECK(kept != anew(c, r));
+  r.p.key_lengths[0] += 5;  // more than a step's tokens
+  auto const grown = c.step(r), right = anew(c, r);
+  CHECK(grown[0] == right[0]);
+  CHECK(grown[1] == right[1]);
+  r.p.key_lengths[0] -= 1;
+  CHECK(c.step(r)[0] == anew(c, r)[0]);
+}
+
+TEST_CASE("a stage that reads summaries makes them whenever it runs, whatever the scratch holds") {
+  using summaries = pruned<block_mean<16>, chunk_scan<4>>;
+  summaries const p{.sinks = 8, .window = 24, .stage = {block_mean<16>{.keep = 96}, chunk_scan<4>{.keep = 32}}};
+  run r{1, 13};
+  index_cache<summaries, host_executor> const cache{host, {p}, r.p.shape, {.every = {100, 100}}};
+  test::held_index held{test::layout_of(p, r.p)};
+  workspace<host_executor> const scratch{host, p.scratch_bytes(r.p.shape)};
+  for (std::int32_t const keys : {200, 150}) {
+    r.p.key_lengths[0] = keys;
+    std::fill_n(scratch.data(), scratch.bytes(), std::byte{0xff});
+    cache.build(r.p.inputs(), 0, scratch.data(), held.index).or_throw();
+    auto const right = test::build_index(host, p, r.p);
+    for (int list = 0; list < 2; ++list)
+      CHECK(test::keys_of(held.index, r.p.sequence(0), 0, list, 0).keys == test::keys_of(right.index, r.p.sequence(0), 0, list, 0).keys);
+  }
+}
+
 TEST_CASE("with a stagger no step refreshes the first stage of more than its share of layers") {
-  std::int32_t steps = 0;
-  for (steps = 1; steps < 100; ++steps) {
+  for (std::int32_t steps = 1; steps < 100; ++steps) {
+    refresh_state const state{.steps = steps, .first = 99, .queries = 1};
     int due = 0;
-    for (int layer = 0; layer < 32; ++layer) due += refresh_gate{{.every = {16, 8, 4}, .stagger = 1}, &steps, layer}.due(0, 0);
+    for (int layer = 0; layer < 32; ++layer)
+      due += refresh_gate{{.every = {16, 8, 4}, .stagger = 1}, &state, layer, 1}.due(0, {0, 1, 0, 101}, 0);
     CHECK(due == 2);
   }
 }
@@ -224,11 +274,12 @@ TEST_CASE("schedules, layers and shapes that do not fit are refused with numbers
   index_cache<stages, host_executor> const slow{host, {amounts}, r.p.shape, {.every = {96, 96, 96}}};
   CHECK(attention.decode(host, plan, scratch, io, in.kv, slow, 0).message() ==
         "attend rope has a table of 200 positions; lists that outlive steps reach 288");
+  CHECK_THROWS_AS((index_cache<stages, host_executor>{host, {amounts}, {.queries = 1, .keys = 9, .query_heads = 3}, {}}), invalid_argument);
   auto larger = r.p.shape;
   larger.keys = 500;
   index_cache<stages, host_executor> const other{host, {amounts}, larger, {}};
   CHECK(attention.decode(host, plan, scratch, io, in.kv, other, 0).message() ==
-        "the cache is for 2 sequences of 1 queries and 500 keys with 4 and 2 heads; the plan for 2, 1, 400, 4 and 2");
+        "the cache is for 2 sequences of 1 queries and 500 keys with 4 and 2 heads of 8; the plan for 2, 1, 400, 4 and 2 of 8");
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST_CASE("shapes that do not fit are refused with numbers") {
   CHECK(recall(host_executor{1}, p.inputs(), held.index, {.count = 4}, {mass, 1, 2, 2}).message() ==
         "mass is [1, 2, 2]; expected [1, 4, 2]");
   CHECK(recall(host_executor{1}, p.inputs(), held.index, {.count = 4, .step = 0}, {mass, 1, 4, 2}).message() ==
-        "rows are 4 at a step of 0; expected at least 0 and 1");
+        "rows are 4 at a step of 0; expected at least 0, and 1 to 2^30");
 }
 
 }  // namespace

@@ -21,9 +21,13 @@ requires Executor<Exec> status merge(Exec const& exec, partial_attention<T> cons
     char const* const name = side == &a ? "a" : side == &b ? "b" : "to";
     if (status s = detail::check_rows(name, side->out, e[0], -1, static_cast<int>(e[2]), static_cast<int>(e[3])); !s) return s;
     if (side->out.extent[1] != e[1]) return refuse(name, " has ", side->out.extent[1], " tokens; expected ", e[1]);
-    if (!side->lse || side->lse.extent[0] != e[0] || side->lse.extent[1] != e[1] || side->lse.extent[2] != e[2])
+    if (side->lse.extent[0] != e[0] || side->lse.extent[1] != e[1] || side->lse.extent[2] != e[2])
       return refuse("lse of ", name, " is ", detail::extents_of(side->lse), "; expected [", e[0], ", ", e[1], ", ", e[2], "]");
+    if (side->lse.size() > 0 && !side->lse) return refuse("lse of ", name, " is null; expected ", side->lse.size(), " numbers");
   }
+  if (status s = detail::check_written("to", to.out); !s) return s;
+  if (status s = detail::check_written("lse of to", to.lse); !s) return s;
+  if (detail::overlap(to.out, to.lse)) return refuse("lse of to overlaps its out; expected memory of its own");
   for (auto const* side : {&a, &b})
     if (!(detail::same_view(side->out, to.out) && detail::same_view(side->lse, to.lse)) &&
         (detail::overlap(side->out, to.out) || detail::overlap(side->lse, to.lse) || detail::overlap(side->out, to.lse) ||

@@ -12,7 +12,10 @@ namespace lacuna {
 template <class Exec, class T, class Kv>
 requires Executor<Exec> status recall(Exec const& exec, build_inputs<T, Kv> const& in, sparse_index const& index, sampled_rows const& rows,
                                       tensor_view<float, 3> const& mass) {
-  if (rows.count < 0 || rows.step < 1) return refuse("rows are ", rows.count, " at a step of ", rows.step, "; expected at least 0 and 1");
+  if (rows.count < 0 || rows.step < 1 || rows.step > max_tokens)
+    return refuse("rows are ", rows.count, " at a step of ", rows.step, "; expected at least 0, and 1 to 2^30");
+  if (status s = detail::check_span("mass", mass); !s) return s;
+  if (mass.size() > 0 && !mass) return refuse("mass is null; expected room for ", mass.size(), " shares");
   if (mass.extent[0] != in.shape.batch || mass.extent[1] != rows.count || mass.extent[2] != in.shape.query_heads)
     return refuse("mass is ", detail::extents_of(mass), "; expected [", in.shape.batch, ", ", rows.count, ", ", in.shape.query_heads, "]");
   return launch_in_order(exec, captured_mass<build_inputs<T, Kv>>{in, index, rows, mass});
@@ -23,10 +26,10 @@ template <class Exec>
 requires Executor<Exec>
 class recall_meter {
  public:
-  /// `rows` of every run are looked at; `shape` holds capacities. Throws invalid_argument.
+  /// `rows` of every run are looked at, no more than the shape's queries; `shape` holds capacities. Throws invalid_argument.
   recall_meter(Exec exec, attention_shape const& shape, sampled_rows const& rows)
       : exec_{std::move(exec)},
-        rows_{checked(rows)},
+        rows_{checked(shape, rows)},
         mass_{exec_, static_cast<std::size_t>(shape.batch * rows.count * shape.query_heads) * sizeof(float)},
         totals_{exec_, 2 * sizeof(double)} {
     restart().or_throw();
@@ -59,9 +62,13 @@ class recall_meter {
   }
 
  private:
-  static sampled_rows checked(sampled_rows const& rows) {
+  static sampled_rows checked(attention_shape const& shape, sampled_rows const& rows) {
+    attention_shape sizes = shape;
+    sizes.key_dim = sizes.value_dim = 8;  // does not matter here
+    lacuna::check(sizes);
     require(rows.count >= 1 && rows.step >= 1, "rows are ", rows.count, " at a step of ", rows.step, "; expected at least 1 and 1");
-    return rows;
+    index_t const most = max<index_t>(shape.queries, 1);
+    return {min(rows.count, most), min(rows.step, most)};
   }
   double* totals() const { return reinterpret_cast<double*>(totals_.data()); }
 

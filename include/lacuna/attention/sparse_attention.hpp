@@ -142,7 +142,10 @@ class sparse_attention {
   template <class Exec, class Meter, class Kv = contiguous>
   status measure(Exec const& exec, attention_plan const& plan, workspace<Exec> const& scratch, io_type const& io, Kv const& kv,
                  Meter const& meter) const {
+    static_assert(std::same_as<typename Config::mask, by_rule>, "captured mass knows the masks of the library's patterns only");
     if (status s = check_run(exec, plan, scratch, io, kv); !s) return s;
+    if (options_.rope.turns()) return refuse("measure takes queries and keys as they lie; with a position style, give recall() turned ones");
+    if (io.tree) return refuse("measure takes no tree of queries");
     return meter.add(make_inputs(plan, io, kv), plan.index(scratch.data()));
   }
 
@@ -282,10 +285,11 @@ class sparse_attention {
   status check_cache(attention_plan const& plan, Cache const& cache, int layer) const {
     attention_shape const &s = plan.shape(), &c = cache.shape();
     if (layer < 0 || layer >= cache.layers()) return refuse("layer is ", layer, "; the cache has ", cache.layers());
-    if (c.batch != s.batch || c.queries != s.queries || c.keys != s.keys || c.query_heads != s.query_heads || c.kv_heads != s.kv_heads)
+    if (c.batch != s.batch || c.queries != s.queries || c.keys != s.keys || c.query_heads != s.query_heads || c.kv_heads != s.kv_heads ||
+        c.key_dim != s.key_dim)
       return refuse("the cache is for ", c.batch, " sequences of ", c.queries, " queries and ", c.keys, " keys with ", c.query_heads,
-                    " and ", c.kv_heads, " heads; the plan for ", s.batch, ", ", s.queries, ", ", s.keys, ", ", s.query_heads, " and ",
-                    s.kv_heads);
+                    " and ", c.kv_heads, " heads of ", c.key_dim, "; the plan for ", s.batch, ", ", s.queries, ", ", s.keys, ", ",
+                    s.query_heads, " and ", s.kv_heads, " of ", s.key_dim);
     if constexpr (std::equality_comparable<pattern_type>)
       if (!(cache.pattern(layer) == pattern_))
         return refuse("layer ", layer, " of the cache has a pattern of other amounts than this attention");

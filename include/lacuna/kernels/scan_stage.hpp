@@ -51,21 +51,15 @@ struct stage_args {
     x.s = sequence_at(in.lengths, in.shape, x.b);
     x.rows = static_cast<int>(clamp<index_t>(x.s.queries - x.block * to.query_block, 0, to.query_block));
     x.scanned = x.rows > 0 && grid.leader(x.s, x.block, to.query_block) == x.block;
+    x.scanned = x.scanned && gate.due(x.b, x.s, number);
     if (!x.scanned) return x;
     if (from.chunk == 0)
       x.offered = candidate_row::all(Stage::chunk, grid.sinks, grid.end(x.s, x.block * to.query_block / grid.query_block));
     else
       x.offered =
           candidate_row::within(Stage::chunk, grid.sinks, from, from.row_at(x.b, x.list, x.block * to.query_block / from.query_block));
-    x.scanned = gate.due(x.b, number) || outdated(x);
     x.chunks = rope.numbers == chunk_numbers::grid ? x.offered.grid_chunks() : x.offered.count;
     return x;
-  }
-
-  /// Lists never outlive the tokens they name: where a sequence has become shorter, or the stage before has run, they are made anew.
-  LACUNA_HD bool outdated(task const& t) const {
-    index_t const end = to.end[to.row_at(t.b, t.list, t.block)];
-    return from.chunk == 0 ? end > t.offered.end : end != t.offered.end;
   }
 
   LACUNA_HD scan_block block_of(task const& t) const { return {t.b, t.block * to.query_block, t.rows, stage.pool, t.chunks, t.s}; }
@@ -205,7 +199,7 @@ struct summarize_chunks {
     t.chunk = block % to.chunks, t.b = block / to.chunks / in.shape.kv_heads;
     t.head = static_cast<int>(block / to.chunks % in.shape.kv_heads);
     t.s = sequence_at(in.lengths, in.shape, t.b);
-    if (!gate.due(t.b, number)) return t;
+    if (!gate.due(t.b, t.s, number)) return t;
     t.begin = sinks + t.chunk * Stage::chunk, t.end = min<index_t>(t.begin + Stage::chunk, t.s.keys);
     return t;
   }

@@ -44,12 +44,15 @@ struct pruned {
   static constexpr int stages = sizeof...(Stages);
   static constexpr std::array<int, sizeof...(Stages)> chunks{Stages::chunk...};
   static constexpr int granularity = chunks.back();
+  static constexpr bool reads_summaries = (KeySummary<typename Stages::rule_type> || ...);
 
   void check(attention_shape const& s) const {
     require(s.queries <= s.keys, "queries is ", s.queries, ", keys is ", s.keys, "; pruned expects at most as many queries as keys");
     require(sinks >= 0 && sinks % granularity == 0, "sinks is ", sinks, "; expected a multiple of the last chunk of ", granularity);
     require(window >= chunks[0], "window is ", window, "; expected at least the first chunk of ", chunks[0]);
     require(scan_window >= 0, "scan_window is ", scan_window, "; expected at least 0");
+    require(!reads_summaries || scan_window == 0 || scan_window >= chunks[0], "scan_window is ", scan_window,
+            "; stages that read summaries of chunks expect at least the first chunk of ", chunks[0]);
     require(query_stride >= 1, "query_stride is ", query_stride, "; expected at least 1");
     for_each_stage(stage, [&](auto i) { check_stage<i()>(s); });
     rope.check(s.key_dim, s.keys, most_numbered(s));
@@ -69,7 +72,7 @@ struct pruned {
   /// Most keys of a list whose stages ran when the sequence was up to `grown` tokens shorter.
   index_t list_keys(attention_shape const& s, index_t grown = 0) const {
     index_t const behind = max(scan_window_tokens() - window, 0) + index_t{query_stride} * first().query_block + grown;
-    return min<index_t>(s.keys, sinks + stage.template get<stages - 1>().keep + behind + window + tile_rows());
+    return min<index_t>(s.keys, index_t{sinks} + stage.template get<stages - 1>().keep + behind + window + tile_rows());
   }
 
   scan_grid grid(attention_shape const& s, bool causal) const {

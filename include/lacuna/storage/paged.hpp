@@ -20,7 +20,7 @@ struct paged_kv {
   LACUNA_HD constexpr paged_kv(tensor_view<T const, 4> key_pages, tensor_view<T const, 4> value_pages,
                                tensor_view<std::int32_t const, 2> block_table)
       : keys{key_pages}, values{value_pages}, table{block_table} {
-    while ((index_t{2} << page_bits_) <= keys.extent[1]) ++page_bits_;
+    while (page_bits_ < 30 && (index_t{2} << page_bits_) <= keys.extent[1]) ++page_bits_;
   }
 
   LACUNA_HD index_t page_size() const { return index_t{1} << page_bits_; }
@@ -38,7 +38,7 @@ struct paged_kv {
   status check(attention_shape const& s, sequence_lengths const& lengths, Out const& out) const {
     index_t const size = keys.extent[1], pages = ceil_div(s.keys, page_size());
     if (lengths.key_offsets) return refuse("key_offsets are for packed keys; a paged sequence says its length in key_lengths");
-    if (size != page_size()) return refuse("pages of k hold ", size, " tokens; expected a power of two");
+    if (size != page_size()) return refuse("pages of k hold ", size, " tokens; expected a power of two up to 2^30, given to the constructor");
     if (status r = detail::check_rows("k", keys, keys.extent[0], size, s.kv_heads, s.key_dim); !r) return r;
     if (status r = detail::check_rows("v", values, keys.extent[0], size, s.kv_heads, s.value_dim); !r) return r;
     if (values.extent[1] != size) return refuse("pages of v hold ", values.extent[1], " tokens; those of k hold ", size);
