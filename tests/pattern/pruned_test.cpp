@@ -66,7 +66,6 @@ TEST_CASE("summaries and choosers equal the definition") {
     auto amounts = test::random_amounts(engine, random_table(engine), stage);
     bool const chunks_turn = amounts.rope.style == scan_style::chunk_indexed;
     if (amounts.rope.style == scan_style::dynamic_extend || (chunks_turn && !linear)) amounts.rope.style = scan_style::infllm;
-    if (amounts.scan_window > 0) amounts.scan_window = std::max(amounts.scan_window, amounts.chunks[0]);
     auto const v = against_definition(host, test::random_problem(engine, 180), amounts, radians);
     CHECK(v.equal);
     all += v;

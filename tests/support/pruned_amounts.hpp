@@ -1,6 +1,7 @@
 #pragma once
 #include <lacuna/pattern/pruned.hpp>
 
+#include <algorithm>
 #include <random>
 
 namespace test {
@@ -27,6 +28,7 @@ lacuna::pruned<Stages...> random_amounts(std::mt19937& engine, lacuna::rope_tabl
                               .rope = random_rope(engine, table),
                               .stage = stage};
   if (engine() % 3 == 0) p.scan_window = std::int32_t(1 + engine() % 60);
+  if (p.reads_summaries && p.scan_window > 0) p.scan_window = std::max(p.scan_window, std::int32_t{p.chunks[0]});
   return p;
 }
 
