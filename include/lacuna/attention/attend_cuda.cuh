@@ -10,8 +10,8 @@
 
 namespace lacuna {
 
-/// Bodies on a GPU: a tensor-core kernel where one covers the call, the Hopper one before the one of sm_80, else the portable body. The plan
-/// says which, and why.
+/// Bodies on a GPU: a tensor-core kernel where one covers the call, the Hopper one before the one of sm_80, else the portable body. The
+/// plan says which, and why.
 template <>
 struct attend_backend<cuda_executor> {
   enum body : int { portable, sm90_prefill, sm80_prefill, sm80_decode };
@@ -30,7 +30,9 @@ struct attend_backend<cuda_executor> {
 #ifdef LACUNA_HAS_SM90A
     if (not_sm90.empty())
       return {"sm90 attend_prefill",
-              detail::concat("Hopper, 16-bit elements, head dim 64 or 128, spans only", sm90::list_joining::of(r.layout, r.shape).reason()),
+              detail::concat("Hopper, 16-bit elements, head dim 64 or 128, ",
+                             r.layout.capacity.columns > 0 ? "spans, and columns gathered once a head" : "spans only",
+                             sm90::list_joining::of(r.layout, r.shape).reason()),
               sm90_prefill, sm90::prefill_workspace_bytes(r.layout, r.shape)};
 #endif
     return {"sm80 attend_prefill", detail::concat("16-bit elements on tensor cores; ", not_sm90), sm80_prefill};
@@ -110,7 +112,6 @@ struct attend_backend<cuda_executor> {
     if (!covered_dims<Config>)
       return detail::concat("head dims are ", Config::key_dim, " and ", Config::value_dim, "; the Hopper body takes 64 or 128 for both");
     if (!contiguous<Config, Kv>) return "the plan is for another reader of keys and values; the Hopper body takes contiguous ones";
-    if (r.layout.capacity.columns > 0) return "the index has columns; the Hopper body reads spans";
     if (r.layout.heads <= r.shape.kv_heads && r.shape.group() > 128)
       return detail::concat(r.shape.group(), " heads share a list; the Hopper body packs at most 128");
     return "";

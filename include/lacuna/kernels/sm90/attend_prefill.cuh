@@ -3,6 +3,7 @@
 #include <lacuna/arch/sm90/tensor_map.cuh>
 #include <lacuna/arch/sm90/wgmma.cuh>
 #include <lacuna/kernels/attend_args.hpp>
+#include <lacuna/kernels/sm90/compact_columns.cuh>
 #include <lacuna/kernels/sm90/key_tiles.cuh>
 #include <lacuna/kernels/tiles/softmax_rows.cuh>
 
@@ -22,14 +23,18 @@ using tiles::cap, tiles::logit_scale, tiles::row_factors, tiles::row_pair, tiles
 /// Segments of 64 keys land as two panels of 64 columns; segments of 8 keys land with both panels in one box, so that 8-token chunks cost
 /// one copy each. Shared memory for Dim 128: Q 32 KB + stages (2) x (K 32 KB + V 32 KB) = 160 KB. Registers of a consumer thread: output
 /// 64, logits 64, weights 32, of 232.
-template <class Args, int Dim, int SegmentKeys = 64>
+///
+/// With Columns a list's columns follow its spans as tiles of 128 slots of compact_columns; a tile's membership masks are then bits of
+/// slots, the same for every row but for causality and the head's rule.
+template <class Args, int Dim, int SegmentKeys = 64, bool Columns = false>
 struct attend_prefill {
+  static_assert(!Columns || SegmentKeys == 64, "a column tile is two segments of 64 slots");
   using element = typename Args::element;
   using tile = key_tile<SegmentKeys>;
   using segment_type = typename segment_walk<SegmentKeys>::segment;
   static constexpr int rows = 128, half = 64, keys = tile::keys, panels = Dim / 64, stages = 2, tile_slots = 2 * stages;
   static constexpr int max_team_size = 384, consumers = 256;
-  static constexpr int producer_registers = 40, consumer_registers = 232;
+  static constexpr int producer_registers = Columns ? 88 : 40, consumer_registers = Columns ? 208 : 232;  // 504 for 3 warpgroups
   static constexpr std::uint32_t panel_bytes = keys * 64 * sizeof(element), tile_bytes = panels * panel_bytes;
   static constexpr bool chunked = SegmentKeys == 8;  // both panels of 8 keys side by side
   static constexpr std::uint32_t group_stride = chunked ? panels * 1024 : 1024, panel_stride = chunked ? 1024 : panel_bytes;
@@ -40,6 +45,13 @@ struct attend_prefill {
   int group = 1, tokens = rows;     // tokens * group <= rows
   int member_tokens = 1;            // query tokens of one bit of a membership mask
   std::int32_t* counter = nullptr;  // 0 before the launch
+
+  struct no_columns {};
+  struct column_source {
+    compact_columns<std::remove_const_t<element>> compact;
+    tensor_map k_map, v_map;
+  };
+  std::conditional_t<Columns, column_source, no_columns> columns;
 
   struct alignas(1024) shared {
     element q[panels][rows * 64];
@@ -158,12 +170,16 @@ struct attend_prefill {
       if (t.count == 0) continue;
       int const list = args.list_of(t.head);
       segment_walk<SegmentKeys> walk{args.index.row(t.s, t.b, list, t.first / args.index.tile_rows), limit_of(t)};
-      announce(s, walk.done() ? ~number : number, parity);
-      bring_queries(s, t, walk.done(), parity);
+      bool verticals = false;  // column tiles come after the spans
+      if constexpr (Columns) verticals = !columns_of(task_again(number)).done();
+      bool const empty = walk.done() && !verticals;
+      announce(s, empty ? ~number : number, parity);
+      bring_queries(s, t, empty, parity);
       parity ^= 1;
       head_rule const rule = args.index.rules[args.index.head_at(t.b, list)];
       half_rows const rows_of[2] = {rows_of_half(t, 0), rows_of_half(t, 1)};
-      while (!walk.done()) bring_batch(s, here, walk, t, rule, rows_of);
+      while (!walk.done()) bring_batch(s, here, walk, t, rule, rows_of, verticals);
+      if constexpr (Columns) bring_columns(s, here, number);
     }
     announce(s, no_task, parity);
   }
@@ -194,7 +210,7 @@ struct attend_prefill {
   /// The next tiles of the walk, a lane a segment: what consumers must know of them is worked out for the whole warp's segments at once,
   /// because one tile at a time takes as long as the tile's products.
   __device__ void bring_batch(shared& s, place& here, segment_walk<SegmentKeys>& walk, task const& t, head_rule const& rule,
-                              half_rows const (&rows_of)[2]) const {
+                              half_rows const (&rows_of)[2], bool columns_follow) const {
     auto [segment, count] = walk.next();
     segment.valid = read_keys(segment, t, rows_of);
     segment_votes const votes = vote(segment, t, rule, rows_of);
@@ -202,12 +218,76 @@ struct attend_prefill {
     for (int i = 0; i < tiles; ++i, here = here.next()) {
       int const mine = static_cast<int>(threadIdx.x) - i * tile::segments;  // segment of the tile, if it is one
       s.k_empty[here.stage()].wait(here.parity() ^ 1);
-      describe(s.tiles[here.slot()], mine, segment, votes.template flags<tile::segments>(i, walk.done() && i + 1 == tiles));
+      describe(s.tiles[here.slot()], mine, segment,
+               votes.template flags<tile::segments>(i, walk.done() && !columns_follow && i + 1 == tiles));
       if (mine != 0) s.k_full[here.stage()].arrive();  // every lane's part of the description is there
       load(s.k[here.stage()], s.k_full[here.stage()], k_map, mine, segment.begin, t, kv_head, args.kv.keys);
       s.v_empty[here.stage()].wait(here.parity() ^ 1);
       load(s.v[here.stage()], s.v_full[here.stage()], v_map, mine, segment.begin, t, kv_head, args.kv.values);
     }
+  }
+
+  __device__ int compact_head(task const& t) const { return list_head(t.head, args.shape.query_heads, columns.compact.heads); }
+
+  __device__ column_walk columns_of(task const& t) const {
+    int const list = args.list_of(t.head);
+    return {args.index.row(t.s, t.b, list, t.first / args.index.tile_rows), args.index.column_words(),
+            columns.compact.unfit + columns.compact.word_at(t.b, compact_head(t)), limit_of(t)};
+  }
+
+  /// The column tiles that have readers; everything about the task is worked out anew, for it would have to be held beside the spans'.
+  __device__ void bring_columns(shared& s, place& here, std::int32_t number) const {
+    task const t = task_again(number);
+    for (column_walk walk = columns_of(t); !walk.done();) bring_slots(s, here, walk, t);
+  }
+
+  /// The next 16 column tiles, those without readers left out.
+  __device__ void bring_slots(shared& s, place& here, column_walk& walk, task const& t) const {
+    column_walk::segment const segment = walk.next();
+    segment_votes const votes = vote(segment, t);
+    std::uint32_t const with_readers = __ballot_sync(0xffffffffu, segment.readers != 0);
+    segment_type described;
+    described.begin = segment.slot, described.valid = SegmentKeys, described.members = segment.readers;
+#pragma unroll 1
+    for (int i = 0; i < 32 / tile::segments; ++i) {
+      std::uint32_t const rest = with_readers >> i * tile::segments;
+      if (!(rest & ((1u << tile::segments) - 1))) continue;
+      tile_flags flags = votes.template flags<tile::segments>(i, walk.done() && rest >> tile::segments == 0);
+      flags.set_columns();
+      int const mine = static_cast<int>(threadIdx.x) - i * tile::segments;
+      s.k_empty[here.stage()].wait(here.parity() ^ 1);
+      describe(s.tiles[here.slot()], mine, described, flags);
+      if (mine != 0) s.k_full[here.stage()].arrive();
+      load_slots(s.k[here.stage()], s.k_full[here.stage()], columns.k_map, mine, segment.slot, t);
+      s.v_empty[here.stage()].wait(here.parity() ^ 1);
+      load_slots(s.v[here.stage()], s.v_full[here.stage()], columns.v_map, mine, segment.slot, t);
+      here = here.next();
+    }
+  }
+
+  __device__ void load_slots(element* to, mbarrier& full, tensor_map const& map, int mine, std::int32_t slot, task const& t) const {
+    if (mine == 0) full.expect(tile_bytes);
+    __syncwarp();
+    if (mine < 0 || mine >= tile::segments) return;
+    for (int p = 0; p < panels; ++p)
+      map.load(to + (p * panel_stride + mine * (SegmentKeys / 8) * group_stride) / sizeof(element), full, compact_head(t), slot, p,
+               static_cast<int>(t.b));
+  }
+
+  __device__ segment_votes vote(column_walk::segment const& mine, task const& t) const {
+    head_rule const rule = args.index.rules[args.index.head_at(t.b, args.list_of(t.head))];
+    segment_votes votes;
+    votes.partial = __ballot_sync(0xffffffffu, mine.clear);
+    for (int h = 0; h < 2; ++h) {
+      half_rows const r = rows_of_half(t, h);
+      bool const read = mine.readers != 0 && r.members != 0 && (!args.index.causal || mine.first <= r.last);
+      bool parts = read && args.index.causal && mine.last > r.first;
+      for (int head = t.head; head < t.head + group && read && !parts; ++head)
+        parts = !args.mask.sees_all(rule, head, r.first, r.last, mine.first, mine.last + 1);
+      votes.read[h] = __ballot_sync(0xffffffffu, read), votes.element_wise[h] = __ballot_sync(0xffffffffu, parts);
+      votes.masked[h] = votes.read[h];
+    }
+    return votes;
   }
 
   /// Keys of a segment that some row reads, from its first on: none past the position of the last member that there is.
@@ -405,7 +485,7 @@ struct attend_prefill {
     tile const& now = s.tiles[at.slot()];
     for (int row = threadIdx.x % 128 / 8; row < keys; row += 16) {
       int const segment = row / SegmentKeys;
-      if (row % SegmentKeys < now.valid[segment]) continue;
+      if (Columns && now.flags.columns() ? now.members[segment] >> row % SegmentKeys & 1 : row % SegmentKeys < now.valid[segment]) continue;
       for (int p = 0; p < panels; ++p) {
         auto* const start = reinterpret_cast<std::byte*>(s.v[at.stage()]) + row / 8 * group_stride + p * panel_stride + row % 8 * 128;
         reinterpret_cast<uint4*>(start)[threadIdx.x % 8] = uint4{0, 0, 0, 0};
@@ -431,10 +511,13 @@ struct attend_prefill {
   __device__ row_factors weigh(shared& s, place const& here, tile_flags flags, accumulator& a, float (&logits)[keys / 2],
                                row_pair const& mine, int warpgroup) const {
     if (args.logits.soft_cap > 0) cap(logits, args.logits);
-    if (flags.element_wise(warpgroup))
+    if (Columns && flags.columns()) {
+      if constexpr (Columns) mask_slots(logits, s.tiles[here.slot()], mine, flags.element_wise(warpgroup));
+    } else if (flags.element_wise(warpgroup)) {
       mask(logits, s.tiles[here.slot()], mine);
-    else if (flags.masked(warpgroup))
+    } else if (flags.masked(warpgroup)) {
       mask_segments(logits, s.tiles[here.slot()], mine);
+    }
     return a.rows.absorb(logits, logit_scale::of(args.logits));
   }
 
@@ -449,6 +532,39 @@ struct attend_prefill {
                         !(args.index.causal && key > mine.position[r]) && args.mask.visible(rule, mine.head[r], mine.position[r], key);
       if (!sees) logits[i] = -infinity;
     }
+  }
+
+  /// Slots that the list's tile does not read, and where `by_position` says so those that causality or the head's rule hides from a row.
+  __device__ void mask_slots(float (&logits)[keys / 2], tile const& now, row_pair const& mine, bool by_position) const {
+    int const column = threadIdx.x % 4 * 2;
+    std::uint32_t hidden[2] = {0, 0};  // bit j: the thread's j-th slot
+#pragma unroll 1
+    for (int r = 0; r < 2 && by_position; ++r) hidden[r] = hidden_slots(now.begin[0] + column, mine, r);
+#pragma unroll
+    for (int word = 0; word < keys / 32; ++word) {
+      std::uint32_t const read = static_cast<std::uint32_t>(now.members[word / 2] >> word % 2 * 32) >> column;
+#pragma unroll
+      for (int i = word * 16; i < (word + 1) * 16; ++i)
+        if (!(read >> (i / 4 * 8 % 32 + i % 2) & 1) || hidden[i / 2 % 2] >> (i / 4 * 2 + i % 2) & 1) logits[i] = -infinity;
+    }
+  }
+
+  /// Bit j: the row of the pair must not see the thread's j-th slot of the tile, the first of which is `first`.
+  __device__ std::uint32_t hidden_slots(int first, row_pair const& mine, int r) const {
+    head_rule const rule = *mine.rule;
+    index_t const list = mine.rule - args.index.rules;
+    std::int32_t const* const positions = args.index.columns + list * args.index.capacity.columns;
+    int const count = args.index.column_count[list], head = r ? mine.head[1] : mine.head[0];
+    std::int32_t const position = r ? mine.position[1] : mine.position[0];
+    std::uint32_t hidden = 0;
+#pragma unroll 1
+    for (int j = keys / 4 - 1; j >= 0; --j) {
+      int const slot = first + j / 2 * 8 + j % 2;
+      std::int32_t const key = slot < count ? positions[slot] : 0;
+      bool const sees = !(args.index.causal && key > position) && args.mask.visible(rule, head, position, key);
+      hidden = hidden << 1 | !sees;
+    }
+    return hidden;
   }
 
   /// Every segment is read whole or not at all, by each row.

@@ -13,6 +13,9 @@ class tile_flags {
     bits_ |= (skipped * 1u | masked * 2u | element_wise * 4u) << (2 + 3 * h);
   }
 
+  __device__ void set_columns() { bits_ |= 256u; }
+
+  __device__ bool columns() const { return bits_ & 256u; }                        // slots of compact columns; members are bits of slots
   __device__ bool partial() const { return bits_ & 1; }                           // some segment has keys that nobody reads
   __device__ bool last() const { return bits_ & 2; }                              // no further tile
   __device__ bool skipped(int h) const { return bits_ >> (2 + 3 * h) & 1; }       // no row of the half reads anything
