@@ -238,6 +238,7 @@ struct attend_prefill {
   /// The column tiles that have readers; everything about the task is worked out anew, for it would have to be held beside the spans'.
   __device__ void bring_columns(shared& s, place& here, std::int32_t number) const {
     task const t = task_again(number);
+#pragma unroll 1
     for (column_walk walk = columns_of(t); !walk.done();) bring_slots(s, here, walk, t);
   }
 

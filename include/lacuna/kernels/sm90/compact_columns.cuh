@@ -134,32 +134,37 @@ class column_walk {
     int const total = (row_.column_count + 63) / 64;
 #pragma unroll 1
     for (found_ = false; at_ < total; at_ += 32) {
-      found_ = __any_sync(0xffffffffu, at(at_ + static_cast<int>(threadIdx.x % 32)).readers != 0);
+      found_ = __any_sync(0xffffffffu, readers(at_ + static_cast<int>(threadIdx.x % 32)) != 0);
       if (found_) break;
     }
   }
 
-  __device__ segment at(int k) const {
-    segment s;
-    s.slot = k * 64;
+  /// Bits of 64 slots, past the limit too.
+  __device__ std::uint64_t bits(int k) const {
     int const here = min(row_.column_count - k * 64, 64);
-    if (here <= 0) return s;
-    s.readers = row_.column_bits[2 * k];
-    if (2 * k + 1 < words_) s.readers |= std::uint64_t{row_.column_bits[2 * k + 1]} << 32;
-    if (here < 64) s.readers &= (std::uint64_t{1} << here) - 1;
-    if (s.readers) cut(s);
-    s.clear = (unfit_[k] & ~s.readers) != 0;
-    return s;
+    if (here <= 0) return 0;
+    std::uint64_t read = row_.column_bits[2 * k];
+    if (2 * k + 1 < words_) read |= std::uint64_t{row_.column_bits[2 * k + 1]} << 32;
+    return read & ~std::uint64_t{0} >> (64 - here);
   }
 
-  /// Columns ascend: those that no row of the query tile can see are the last ones.
-  __device__ void cut(segment& s) const {
-    std::int32_t const* const columns = row_.columns + s.slot;
+  /// Bits of 64 slots that some row of the query tile can see. Columns ascend: those that none can see are the last ones.
+  __device__ std::uint64_t readers(int k) const {
+    std::uint64_t read = bits(k);
 #pragma unroll 1
-    while (s.readers && columns[63 - __clzll(static_cast<long long>(s.readers))] >= limit_)
-      s.readers &= ~(std::uint64_t{1} << (63 - __clzll(static_cast<long long>(s.readers))));
-    if (!s.readers) return;
-    s.first = columns[__ffsll(static_cast<long long>(s.readers)) - 1], s.last = columns[63 - __clzll(static_cast<long long>(s.readers))];
+    while (read && row_.columns[k * 64 + 63 - __clzll(static_cast<long long>(read))] >= limit_)
+      read &= ~(std::uint64_t{1} << (63 - __clzll(static_cast<long long>(read))));
+    return read;
+  }
+
+  __device__ segment at(int k) const {
+    segment s;
+    s.slot = k * 64, s.readers = readers(k);
+    if (k * 64 < row_.column_count) s.clear = (unfit_[k] & ~s.readers) != 0;
+    if (!s.readers) return s;
+    s.first = row_.columns[s.slot + __ffsll(static_cast<long long>(s.readers)) - 1];
+    s.last = row_.columns[s.slot + 63 - __clzll(static_cast<long long>(s.readers))];
+    return s;
   }
 
   index_row row_;
