@@ -34,7 +34,7 @@ struct attend_prefill {
   using segment_type = typename segment_walk<SegmentKeys>::segment;
   static constexpr int rows = 128, half = 64, keys = tile::keys, panels = Dim / 64, stages = 2, tile_slots = 2 * stages;
   static constexpr int max_team_size = 384, consumers = 256;
-  static constexpr int producer_registers = Columns ? 88 : 40, consumer_registers = Columns ? 208 : 232;  // 504 for 3 warpgroups
+  static constexpr int producer_registers = Columns ? 56 : 40, consumer_registers = Columns ? 224 : 232;  // 504 for 3 warpgroups
   static constexpr std::uint32_t panel_bytes = keys * 64 * sizeof(element), tile_bytes = panels * panel_bytes;
   static constexpr bool chunked = SegmentKeys == 8;  // both panels of 8 keys side by side
   static constexpr std::uint32_t group_stride = chunked ? panels * 1024 : 1024, panel_stride = chunked ? 1024 : panel_bytes;
@@ -237,15 +237,15 @@ struct attend_prefill {
 
   /// The column tiles that have readers; everything about the task is worked out anew, for it would have to be held beside the spans'.
   __device__ void bring_columns(shared& s, place& here, std::int32_t number) const {
-    task const t = task_again(number);
 #pragma unroll 1
-    for (column_walk walk = columns_of(t); !walk.done();) bring_slots(s, here, walk, t);
+    for (column_walk walk = columns_of(task_again(number)); !walk.done();) bring_slots(s, here, walk, number);
   }
 
   /// The next 16 column tiles, those without readers left out.
-  __device__ void bring_slots(shared& s, place& here, column_walk& walk, task const& t) const {
+  __device__ void bring_slots(shared& s, place& here, column_walk& walk, std::int32_t number) const {
     column_walk::segment const segment = walk.next();
-    segment_votes const votes = vote(segment, t);
+    segment_votes const votes = vote(segment, task_again(number));
+    slots_of_task const from = slots_of(task_again(number));
     std::uint32_t const with_readers = __ballot_sync(0xffffffffu, segment.readers != 0);
     segment_type described;
     described.begin = segment.slot, described.valid = SegmentKeys, described.members = segment.readers;
@@ -259,20 +259,26 @@ struct attend_prefill {
       s.k_empty[here.stage()].wait(here.parity() ^ 1);
       describe(s.tiles[here.slot()], mine, described, flags);
       if (mine != 0) s.k_full[here.stage()].arrive();
-      load_slots(s.k[here.stage()], s.k_full[here.stage()], columns.k_map, mine, segment.slot, t);
+      load_slots(s.k[here.stage()], s.k_full[here.stage()], columns.k_map, mine, segment.slot, from);
       s.v_empty[here.stage()].wait(here.parity() ^ 1);
-      load_slots(s.v[here.stage()], s.v_full[here.stage()], columns.v_map, mine, segment.slot, t);
+      load_slots(s.v[here.stage()], s.v_full[here.stage()], columns.v_map, mine, segment.slot, from);
       here = here.next();
     }
   }
 
-  __device__ void load_slots(element* to, mbarrier& full, tensor_map const& map, int mine, std::int32_t slot, task const& t) const {
+  /// Where a task's compact columns are.
+  struct slots_of_task {
+    int b, head;
+  };
+  __device__ slots_of_task slots_of(task const& t) const { return {static_cast<int>(t.b), compact_head(t)}; }
+
+  __device__ void load_slots(element* to, mbarrier& full, tensor_map const& map, int mine, std::int32_t slot, slots_of_task from) const {
     if (mine == 0) full.expect(tile_bytes);
     __syncwarp();
     if (mine < 0 || mine >= tile::segments) return;
     for (int p = 0; p < panels; ++p)
-      map.load(to + (p * panel_stride + mine * (SegmentKeys / 8) * group_stride) / sizeof(element), full, compact_head(t), slot, p,
-               static_cast<int>(t.b));
+      map.load(to + (p * panel_stride + mine * (SegmentKeys / 8) * group_stride) / sizeof(element), full, from.head, slot, p,
+               from.b);
   }
 
   __device__ segment_votes vote(column_walk::segment const& mine, task const& t) const {
@@ -539,8 +545,7 @@ struct attend_prefill {
   __device__ void mask_slots(float (&logits)[keys / 2], tile const& now, row_pair const& mine, bool by_position) const {
     int const column = threadIdx.x % 4 * 2;
     std::uint32_t hidden[2] = {0, 0};  // bit j: the thread's j-th slot
-#pragma unroll 1
-    for (int r = 0; r < 2 && by_position; ++r) hidden[r] = hidden_slots(now.begin[0] + column, mine, r);
+    if (by_position) hidden[0] = hidden_slots(now.begin[0] + column, mine, 0), hidden[1] = hidden_slots(now.begin[0] + column, mine, 1);
 #pragma unroll
     for (int word = 0; word < keys / 32; ++word) {
       std::uint32_t const read = static_cast<std::uint32_t>(now.members[word / 2] >> word % 2 * 32) >> column;
