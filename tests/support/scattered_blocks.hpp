@@ -10,6 +10,7 @@ struct scattered_blocks {
   int keep = 6;  // own spans at most
 
   static constexpr int granularity = Block;
+  static constexpr bool columns = false;
 
   void check(lacuna::attention_shape const&) const {}
   int lists(lacuna::attention_shape const& s) const { return s.kv_heads; }

@@ -52,7 +52,8 @@ struct attend_backend<cuda_executor> {
     if constexpr (covered<Config>)
       if (plan.body_id() == sm90_prefill) {
         if constexpr (contiguous<Config, decltype(args.kv)>)
-          return sm90::launch_prefill<Config::key_dim>(exec, args, plan.layout(), plan.shape(), workspace);
+          return sm90::launch_prefill<Config::key_dim, may_have_columns<typename Config::pattern>>(exec, args, plan.layout(), plan.shape(),
+                                                                                                   workspace);
         else
           return refuse("this plan runs ", plan.body(), ", which reads contiguous keys and values only; another reader came");
       }
@@ -112,6 +113,8 @@ struct attend_backend<cuda_executor> {
     if (!covered_dims<Config>)
       return detail::concat("head dims are ", Config::key_dim, " and ", Config::value_dim, "; the Hopper body takes 64 or 128 for both");
     if (!contiguous<Config, Kv>) return "the plan is for another reader of keys and values; the Hopper body takes contiguous ones";
+    if (r.layout.capacity.columns > 0 && !may_have_columns<typename Config::pattern>)
+      return "the index has columns and the pattern says it has none";
     if (r.layout.heads <= r.shape.kv_heads && r.shape.group() > 128)
       return detail::concat(r.shape.group(), " heads share a list; the Hopper body packs at most 128");
     return "";

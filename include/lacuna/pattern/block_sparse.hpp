@@ -13,6 +13,7 @@ struct block_sparse_of {
   std::int32_t keep_blocks = 100;  // of each tile, its own included; more than the sequence has keeps all
 
   static constexpr int granularity = Block;
+  static constexpr bool columns = false;
 
   void check(attention_shape const& s) const {
     require(keep_blocks >= 1, "keep_blocks is ", keep_blocks, "; expected at least 1: a tile reads its own block");

@@ -133,6 +133,14 @@ struct pattern_traits<P> {
   }
 };
 
+/// Whether lists of a pattern may have columns. A pattern that says `static constexpr bool columns = false` spares its users the kernels
+/// that read them.
+template <class P>
+inline constexpr bool may_have_columns = !StaticPattern<P>;
+template <class P>
+requires requires { P::columns; }
+inline constexpr bool may_have_columns<P> = P::columns;
+
 /// Static patterns have one list for all heads, need no workspace and are built in one launch.
 template <StaticPattern P>
 struct pattern_traits<P> {

@@ -44,6 +44,7 @@ struct pruned {
   static constexpr int stages = sizeof...(Stages);
   static constexpr std::array<int, sizeof...(Stages)> chunks{Stages::chunk...};
   static constexpr int granularity = chunks.back();
+  static constexpr bool columns = false;
   static constexpr bool reads_summaries = (KeySummary<typename Stages::rule_type> || ...);
 
   void check(attention_shape const& s) const {

@@ -277,8 +277,7 @@ struct attend_prefill {
     __syncwarp();
     if (mine < 0 || mine >= tile::segments) return;
     for (int p = 0; p < panels; ++p)
-      map.load(to + (p * panel_stride + mine * (SegmentKeys / 8) * group_stride) / sizeof(element), full, from.head, slot, p,
-               from.b);
+      map.load(to + (p * panel_stride + mine * (SegmentKeys / 8) * group_stride) / sizeof(element), full, from.head, slot, p, from.b);
   }
 
   __device__ segment_votes vote(column_walk::segment const& mine, task const& t) const {

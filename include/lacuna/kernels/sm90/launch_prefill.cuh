@@ -46,14 +46,15 @@ inline std::size_t prefill_workspace_bytes(index_layout const& layout, attention
 }
 
 /// Runs attend_prefill on the executor's stream over an index of this layout. Refuses what the copy engine cannot address. Indices of
-/// granularity 8 to 32 without columns are read in 8-token
-/// chunks, all others in runs of 64.
-template <int Dim, class Args>
+/// granularity 8 to 32 without columns are read in 8-token chunks, all others in runs of 64. Without Columns no kernel for columns is
+/// compiled, and the layout has none.
+template <int Dim, bool Columns = true, class Args>
 status launch_prefill(cuda_executor const& exec, Args args, index_layout const& layout, attention_shape const& planned,
                       std::byte* workspace) {
   auto* const counter = reinterpret_cast<std::int32_t*>(workspace);
-  if (layout.capacity.columns > 0)
-    return detail::launch_prefill<Dim, 64, true>(exec, args, 1, counter, detail::columns_of<Args>::of(layout, planned, workspace + 256));
+  if constexpr (Columns)
+    if (layout.capacity.columns > 0)
+      return detail::launch_prefill<Dim, 64, true>(exec, args, 1, counter, detail::columns_of<Args>::of(layout, planned, workspace + 256));
   list_joining const joining = list_joining::of(layout, planned);
   int member_tokens = 1;
   if (joining.joins()) {
