@@ -115,6 +115,10 @@ struct attend_backend<cuda_executor> {
     if (!contiguous<Config, Kv>) return "the plan is for another reader of keys and values; the Hopper body takes contiguous ones";
     if (r.layout.capacity.columns > 0 && !may_have_columns<typename Config::pattern>)
       return "the index has columns and the pattern says it has none";
+    bool const shared = r.layout.heads <= r.shape.kv_heads;
+    int const rows = r.layout.tile_rows * (shared ? r.shape.group() : 1);
+    if (r.layout.capacity.columns > 0 && rows < 128)
+      return detail::concat("lists with columns serve ", rows, " rows; the Hopper body shares a fetch among 128 and is slower with fewer");
     if (r.layout.heads <= r.shape.kv_heads && r.shape.group() > 128)
       return detail::concat(r.shape.group(), " heads share a list; the Hopper body packs at most 128");
     return "";
