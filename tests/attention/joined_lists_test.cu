@@ -33,7 +33,7 @@ void device_equals_host(test::call_data<element> data, int members, bool causal 
 TEST_CASE("lists of a token that 16 heads share are read joined") {
   for (attention_shape const& shape :
        {attention_shape{1, 1, 1, 16, 1}, {1, 63, 63, 16, 1}, {2, 65, 130, 32, 2}, {1, 131, 1500, 16, 1}, {2, 100, 64, 16, 1}}) {
-    device_equals_host<1, 64, 128>({.shape = shape}, 8);
+    device_equals_host<1, 64, 64>({.shape = shape}, 8);
     device_equals_host<1, 16, 64>({.shape = shape}, 8);
     device_equals_host<1, 128, 64>({.shape = shape}, 8, false);
   }
@@ -42,18 +42,18 @@ TEST_CASE("lists of a token that 16 heads share are read joined") {
 TEST_CASE("lists of a few rows are read joined, whatever the group") {
   for (int const keys : {64, 700}) {
     device_equals_host<1, 8, 64>({.shape = {1, 200, keys, 2, 2}}, 64);
-    device_equals_host<1, 64, 128>({.shape = {1, 133, keys, 7, 1}}, 18);
-    device_equals_host<8, 8, 128>({.shape = {1, 133, keys, 4, 2}}, 8);
+    device_equals_host<1, 64, 64>({.shape = {1, 133, keys, 7, 1}}, 18);
+    device_equals_host<8, 8, 64>({.shape = {1, 133, keys, 4, 2}}, 8);
     device_equals_host<8, 32, 64>({.shape = {1, 133, keys, 9, 3}}, 5);
     device_equals_host<32, 64, 64>({.shape = {2, 130, keys, 3, 3}}, 4);
-    device_equals_host<64, 64, 128>({.shape = {1, 300, keys, 2, 2}}, 2);
-    device_equals_host<64, 64, 128>({.shape = {1, 300, keys, 4, 2}}, 1);
+    device_equals_host<64, 64, 64>({.shape = {1, 300, keys, 2, 2}}, 2);
+    device_equals_host<64, 64, 64>({.shape = {1, 300, keys, 4, 2}}, 1);
   }
 }
 
 TEST_CASE("joined lists of ragged and packed batches") {
   device_equals_host<1, 16, 64>({.shape = {4, 70, 90, 16, 2}, .query_lengths = {70, 0, 3, 64}, .key_lengths = {80, 40, 90, 0}}, 16);
-  device_equals_host<1, 64, 128>({.shape = {3, 100, 100, 16, 1}, .query_offsets = {0, 5, 5, 105}, .key_offsets = {0, 90, 91, 191}}, 8);
+  device_equals_host<1, 64, 64>({.shape = {3, 100, 100, 16, 1}, .query_offsets = {0, 5, 5, 105}, .key_offsets = {0, 90, 91, 191}}, 8);
 }
 
 }  // namespace
