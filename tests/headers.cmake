@@ -20,9 +20,11 @@ if(LACUNA_CUDA_ENABLED)
   lacuna_header_files(files .cu ${LACUNA_HOST_HEADERS})
   add_library(headers_alone_as_cuda OBJECT ${files})
   target_link_libraries(headers_alone_as_cuda PRIVATE lacuna_cuda_program)
-  # Host headers hold no code for one architecture only, so one device pass is enough.
+  # Host headers hold no code for one architecture only, so one device pass is enough; their host pass is the one above.
   list(GET CMAKE_CUDA_ARCHITECTURES -1 architecture)
-  set_target_properties(headers_alone_as_cuda PROPERTIES CUDA_ARCHITECTURES ${architecture})
+  if(architecture MATCHES "^[0-9]+a?")
+    set_target_properties(headers_alone_as_cuda PROPERTIES CUDA_ARCHITECTURES ${CMAKE_MATCH_0}-virtual CUDA_PTX_COMPILATION ON)
+  endif()
   add_dependencies(device headers_alone_as_cuda)
   if(LACUNA_CUDA_HEADERS)
     lacuna_header_files(files .cu ${LACUNA_CUDA_HEADERS})
